@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: audit bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit wheel
+.PHONY: audit bench-gpu bench-gpu-prepare finetune finetune-prepare train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit wheel
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -129,6 +129,12 @@ train-gpu-prepare: $(STAMP)  ## batches recorded for train-gpu, into runs/train-
 
 train-gpu:  ## nine minutes of training on a CUDA device; the same command goes on; TRAIN_GPU='--steps N ...'
 	$(GPU_RUN) -m training.train_gpu $(TRAIN_GPU)
+
+finetune-prepare: $(STAMP)  ## samples recorded for finetune, into runs/finetune/NAME; FINETUNE_PREPARE='--model runs/models/NAME --data FILE --written FILE'
+	$(BIN)/python -m training.finetune_record $(FINETUNE_PREPARE)
+
+finetune:  ## nine minutes of a LoRA adapter on a CUDA device, with peft; the same command goes on; FINETUNE='--model FOLDER --base ID --steps N ...'
+	$(GPU_RUN) -m training.finetune $(FINETUNE)
 
 eval: $(STAMP)  ## this project's own git history: right answers, speed, report in runs/eval; EVAL='--data FILE --limit N ...'
 	$(BIN)/apply-eval quick . --out runs/quick

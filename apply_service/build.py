@@ -100,8 +100,8 @@ def build_runtime(settings: Settings) -> Runtime:
     except RequestError as error:
         raise SettingsError(error.message, value=error.value, limit=error.limit, remedy=error.remedy) from error
     draft_model: Callable[[], LoadedModel] | None = None
-    if settings.draft_model is not None:  # without a prefix cache, because its sessions belong to no request
-        draft_model = cache(partial(_load, settings.draft_model, replace(settings, prefix_cache_mb=0)))
+    if settings.draft_model is not None:  # no prefix cache: its sessions belong to no request
+        draft_model = cache(partial(_load, settings.draft_model, replace(settings, prefix_cache_mb=0, adapter=None)))
     targets: dict[str, Decider] = {}
     lock = threading.Lock()
 
@@ -238,6 +238,7 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
         source,
         allow_remote_code=settings.allow_remote_code,
         unpack_to=settings.state_path / "models",
+        adapter=Path(settings.adapter).expanduser() if settings.adapter and source == settings.model else None,
         device=settings.device,
         dtype=settings.dtype,
         weights=cast("WeightsSetting", settings.weights),

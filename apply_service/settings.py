@@ -235,6 +235,9 @@ class Settings:
     drafter: str = _engine("merged_edit", (),
         "Drafter of a request that names none; two in a chain: `merged_edit+suffix`. It changes the speed, never the "
         "answer.")
+    adapter: str | None = _engine(None, (),
+        "Folder of a LoRA adapter for `model` (`adapter_config.json`, safetensors), as peft writes it; it is added to "
+        "the weights when they are loaded.")
     draft_model: str | None = _engine(None, (),
         "Smaller model that drafts for `draft_model`: a folder or a Hugging Face id, with the target's own tokenizer.")
     allow_remote_code: bool = _engine(False, (), "Run Python code that comes with a model. Only for models you trust.")
@@ -282,6 +285,10 @@ class Settings:
         if (self.engine == VLLM) != (self.vllm_url is not None):
             message, limit = "engine vllm and vllm_url go together", "--engine vllm --vllm-url http://HOST:PORT"
             raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
+        is_foreign = self.engine == VLLM or self.model == EMBEDDED or self.model.startswith("remote:")
+        if self.adapter is not None and is_foreign:
+            message, remedy = "an adapter is for a model in this process, not the embedded one", "set model (--model)"
+            raise SettingsError(message, value=self.model, limit="a folder, a GGUF file or an id", remedy=remedy)
         names = [part for entry in (self.model, *self.models) for part in entry.split("=")]
         foreign = [name for name in names if name == EMBEDDED or name.startswith("remote:")]
         if self.engine == VLLM and foreign:

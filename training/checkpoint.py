@@ -10,14 +10,26 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
 from training.batch import Place
-from training.model import Network
+
+
+class Described(Protocol):
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+class Kept(Protocol):
+    """What a checkpoint holds of a network: all of it, or what learns."""
+
+    @property
+    def shape(self) -> Described: ...
+    def state_dict(self) -> dict[str, torch.Tensor]: ...
+    def load_state_dict(self, state: dict[str, torch.Tensor], /) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +47,7 @@ class Progress:
         )
 
 
-def save_checkpoint(
-    path: Path, network: Network, optimizers: Sequence[torch.optim.Optimizer], progress: Progress
-) -> None:
+def save_checkpoint(path: Path, network: Kept, optimizers: Sequence[torch.optim.Optimizer], progress: Progress) -> None:
     """Write atomically: a killed run leaves the checkpoint before."""
     tensors = {f"network/{name}": value.contiguous() for name, value in network.state_dict().items()}
     for at, optimizer in enumerate(optimizers):
@@ -50,7 +60,7 @@ def save_checkpoint(
     os.replace(partial, path)
 
 
-def load_checkpoint(path: Path, network: Network, optimizers: Sequence[torch.optim.Optimizer] = ()) -> Progress:
+def load_checkpoint(path: Path, network: Kept, optimizers: Sequence[torch.optim.Optimizer] = ()) -> Progress:
     """Fill `network` and `optimizers` in place."""
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata()

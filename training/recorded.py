@@ -81,11 +81,12 @@ def unpadded(batch: Batch, pad: int) -> Unpadded:
 def _flat(name: str, groups: Sequence[Unpadded]) -> dict[str, Array]:
     """Small numbers, which compress well: positions as steps, weights as indices of the few there are."""
     samples = [sample for group in groups for sample in group]
+    ids = [ids for ids, _, _ in samples]
     palette, codes = np.unique(_joined([weights for _, _, weights in samples], np.float32), return_inverse=True)
     if len(palette) > 256:
         raise ValueError(f"{len(palette)} different weights")
     return {
-        f"{name}/ids": _joined([ids for ids, _, _ in samples], np.uint16),
+        f"{name}/ids": _joined(ids, np.uint16 if max(map(np.max, ids), default=0) < 2**16 else np.uint32),
         f"{name}/steps": _joined([np.diff(positions, prepend=0) for _, positions, _ in samples], np.int16),
         f"{name}/codes": codes.astype(np.uint8),
         f"{name}/palette": palette.astype(np.float32),

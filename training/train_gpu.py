@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -48,15 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m training.train_gpu", description=__doc__)
-    parser.add_argument("--batches", type=Path, help="recorded batches; default: batches.safetensors.xz in --run")
-    parser.add_argument("--run", type=Path, default=RUN, help="checkpoint and log; gone on with if there")
-    parser.add_argument("--steps", type=int, default=4_000, help="updates of the whole run")
-    parser.add_argument("--piece-s", type=float, default=540.0, help="seconds that this call may take")
-    parser.add_argument("--lr", type=float, default=TrainOptions.lr)
+    add_piece_arguments(parser, run=RUN, steps=4_000, lr=TrainOptions.lr)
     parser.add_argument("--layers", type=int, default=TrainOptions.n_layers)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--score-steps", type=int, default=250, help="updates between two scores on held-out batches")
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--no-compile", action="store_true", help="eager forwards; a CPU has them anyway")
     parser.add_argument("--tokenizer-dir", type=Path, default=MODEL_DIR)
     options = parser.parse_args(arguments)
@@ -64,13 +57,54 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def add_piece_arguments(parser: argparse.ArgumentParser, *, run: Path | None, steps: int, lr: float) -> None:
+    """The options of a command that trains in pieces, with its defaults."""
+    parser.add_argument("--batches", type=Path, help="recorded batches; default: batches.safetensors.xz in --run")
+    parser.add_argument("--run", type=Path, default=run, help="checkpoint and log; gone on with if there")
+    parser.add_argument("--steps", type=int, default=steps, help="updates of the whole run")
+    parser.add_argument("--piece-s", type=float, default=540.0, help="seconds that this call may take")
+    parser.add_argument("--lr", type=float, default=lr)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--score-steps", type=int, default=250, help="updates between two scores on held-out batches")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+
+
 def run(options: argparse.Namespace) -> Progress:
     """One piece.  Raises FileNotReadable: there are no recorded batches, or the parts of the checkpoint are damaged."""
     stop_s = time.monotonic() + options.piece_s - END_S
     recorded = Recorded.read(options.batches)
-    trainer = open_trainer(options)
+    return train_piece(open_trainer(options), recorded, options, score, stop_s)
+
+
+class Trains(Protocol):
+    """A run that is trained in pieces."""
+
+    progress: Progress
+    path: Path
+    """Of its checkpoint."""
+
+    @property
+    def is_compiled(self) -> bool: ...
+    def step(self, batch: Batch) -> float: ...
+    def save(self) -> None: ...
+    def leave_compiler(self) -> None: ...
+
+
+Trainee = TypeVar("Trainee", bound=Trains)
+
+
+def train_piece(
+    trainer: Trainee,
+    recorded: Recorded,
+    options: argparse.Namespace,
+    score: Callable[[Trainee, Sequence[Batch]], dict[str, float]],
+    stop_s: float,
+) -> Progress:
+    """Steps until the run is complete or the clock says `stop_s`, then the checkpoint and its parts."""
     log = Log(options.run / "scores.jsonl")
     held_out = recorded.held_out_batches()
+    if trainer.progress.step == 0:
+        log.add(trainer.progress, None, score(trainer, held_out))
     batches = recorded.batches(trainer.progress.place)
     while trainer.progress.step < options.steps and time.monotonic() < stop_s:
         loss = step_of(trainer, next(batches))
@@ -97,14 +131,19 @@ def open_trainer(options: argparse.Namespace) -> Trainer:
         n_layers=options.layers,
         compiled=options.device == "cuda" and not options.no_compile,
     )
-    options.run.mkdir(parents=True, exist_ok=True)
-    checkpoint = options.run / "checkpoint.safetensors"
-    if not checkpoint.exists() and (options.run / "parts" / MANIFEST).exists():
-        join_parts(options.run / "parts", checkpoint)
+    bring_checkpoint(options.run)
     return Trainer(made, Compact.from_directory(options.tokenizer_dir), options.device)
 
 
-def step_of(trainer: Trainer, batch: Batch) -> float:
+def bring_checkpoint(run: Path) -> None:
+    """Make the folder of a run, and put its checkpoint together where only the parts are."""
+    run.mkdir(parents=True, exist_ok=True)
+    checkpoint = run / "checkpoint.safetensors"
+    if not checkpoint.exists() and (run / "parts" / MANIFEST).exists():
+        join_parts(run / "parts", checkpoint)
+
+
+def step_of(trainer: Trains, batch: Batch) -> float:
     """A step; from the moment on when the compiler fails its forward is eager: slower, but a run.  Returns the loss."""
     try:
         return trainer.step(batch)
@@ -143,7 +182,7 @@ class Log:
         self._path = path
         self._show = show
 
-    def add(self, progress: Progress, loss: float, found: dict[str, Any]) -> None:
+    def add(self, progress: Progress, loss: float | None, found: dict[str, Any]) -> None:
         row = _row(progress, loss) | found
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
@@ -153,14 +192,14 @@ class Log:
         self._show(json.dumps(_row(progress, loss)), flush=True)
 
 
-def _row(progress: Progress, loss: float) -> dict[str, Any]:
+def _row(progress: Progress, loss: float | None) -> dict[str, Any]:
     rate = progress.tokens / max(progress.seconds, 1e-9)
     return {
         "step": progress.step,
         "tokens": progress.tokens,
         "minutes": round(progress.seconds / 60, 2),
         "tokens_per_s": round(rate),
-        "loss": round(loss, 6),
+        "loss": None if loss is None else round(loss, 6),
     }
 
 

@@ -15,6 +15,7 @@ import torch
 from safetensors import SafetensorError
 
 from apply_service.disk.paths import platform_state_path
+from apply_service.engine.adapter import add_adapter
 from apply_service.engine.attention import register
 from apply_service.engine.gguf import unpacked
 from apply_service.engine.memory import (
@@ -73,17 +74,19 @@ def load_model(
     prefix_cache_bytes: int = 0,
     self_tests: SelfTestStore | None = None,
     unpack_to: Path | None = None,
+    adapter: Path | None = None,
     **engine_options: Any,
 ) -> LoadedModel:
     """Load weights, plug our attention in, and find by self-test which buckets are bit-equal, unless `self_tests` knows
     it.  `engine_options` go to `TorchEngine`.  GGUF files are unpacked into `unpack_to` (None: the platform's folder
-    for state).
+    for state).  `adapter`: folder of a LoRA adapter, which is added to the weights; the model's calibration is then not
+    used.
 
     Raises:
         UnknownModel: no such file, folder or id.
         ModelTooLarge: it does not fit into the free memory of the machine or of the device.
         ModelNotLoadable: the files are unusable (no safetensors, an architecture without the attention interface), or
-            the model keeps a recurrent state.
+            the model keeps a recurrent state, or the adapter is not for it.
         MissingDependency: a GGUF file, and no libraries to read it.
         RemoteCodeRefused: the model needs its own Python code.
     """
@@ -91,6 +94,8 @@ def load_model(
     record = ModelRecord.read(directory)
     if window is not None:
         record = replace(record, buckets=(window + 1,))
+    if adapter is not None:
+        record = replace(record, calibration=None)
     where = pick_device(device)
     formats = candidates(weights, where)
     model = _from_pretrained(directory, name, dtype_of(weights, dtype, where), allow_remote_code).eval()
@@ -101,6 +106,8 @@ def load_model(
             limit="models whose only state is keys and values",
             remedy="serve it with another program and name it as remote:NAME",
         )
+    if adapter is not None:
+        add_adapter(model, adapter)
     room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
     plans = [
         plan_memory(model, kind, where, n_rows=record.buckets[-1], kv_cache_bytes=kv_cache_bytes, **engine_options)

@@ -7,23 +7,24 @@ from pathlib import Path
 
 from apply_service.errors import ModelNotLoadable
 from apply_service.models import RECORD_FILE
-from apply_service.prompts.chat import AiXapply, Chat, FastApply, Osmosis
+from apply_service.prompts.chat import AiXapply, BegunChat, Chat, FastApply, Osmosis
 from apply_service.prompts.compact import Compact
 from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import PromptFormat
 
-TAGGED = {made.name: made for made in (Chat, FastApply, Osmosis, AiXapply)}
+TAGGED = {made.name: made for made in (Chat, BegunChat, FastApply, Osmosis, AiXapply)}
 """To add the format of a published model: write its class, add it here and its name to `PUBLISHED`."""
 
 
 def open_prompt_format(source: str) -> PromptFormat:
-    """The format that the model's folder names in its record, or that goes with its published name.  Raises
-    ModelNotLoadable: there is no tokenizer, none that gives text back unchanged, or no such format."""
-    return open_prompt_formats(source)[0]
+    """The format that the model's folder names in its record, or that goes with its published name, for a model in this
+    process.  Raises ModelNotLoadable: there is no tokenizer, none that gives text back unchanged, or no such format."""
+    return open_prompt_formats(source, begins=True)[0]
 
 
-def open_prompt_formats(source: str) -> tuple[PromptFormat, ...]:
-    """The model's own format first, then the other formats that work with its tokenizer.  Raises the same errors."""
+def open_prompt_formats(source: str, *, begins: bool = False) -> tuple[PromptFormat, ...]:
+    """The model's own format first, then the other formats that work with its tokenizer.  `begins`: the prompt may end
+    with the beginning of the answer, as a chat server's can't.  Raises the same errors."""
     try:
         record = json.loads((Path(source) / RECORD_FILE).read_text(encoding="utf-8"))
     except OSError:
@@ -49,6 +50,8 @@ def open_prompt_formats(source: str) -> tuple[PromptFormat, ...]:
     except (OSError, ValueError) as error:
         message, remedy = f"no tokenizer can be read: {error}", "put the model's tokenizer into its folder"
         raise ModelNotLoadable(message, value=source, remedy=remedy) from error
+    if begins and own == Chat.name:
+        own = BegunChat.name
     return (TAGGED[own](chat), *(made(chat) for name, made in TAGGED.items() if name != own))
 
 

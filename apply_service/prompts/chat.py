@@ -204,11 +204,11 @@ Write the whole file after the update, with its indentation and comments, as
 <update_file>[the file]</update_file>"""
 
 
-def chat_messages(job: EditJob) -> list[PromptMessage]:
-    """The chat that asks any instruct model for the merged file, in `TAGS`."""
-    parts = [f"<original>\n{job.original}\n</original>"]
+def chat_messages(job: EditJob, padding: str = TAGS.padding) -> list[PromptMessage]:
+    """The chat that asks any instruct model for the merged file, in `TAGS`; `padding`: after each text."""
+    parts = [f"<original>\n{job.original}{padding}</original>"]
     if job.update:
-        parts.append(f"<update>\n{job.update}\n</update>")
+        parts.append(f"<update>\n{job.update}{padding}</update>")
     if job.instruction:
         parts.append(f"<instruction>{job.instruction}</instruction>")
     return _messages(SYSTEM, "\n".join(parts))
@@ -221,6 +221,19 @@ class Chat(TaggedOutput):
 
     def messages(self, job: EditJob) -> list[PromptMessage]:
         return chat_messages(job)
+
+
+class BegunChat(Chat):
+    """`Chat` for models in this process, whose answer can be begun for them: the first token that they choose is text
+    of the file.  Models that were not trained to merge often forget the opening tag, and the blank line that would
+    stand between a last line end and the closing one."""
+
+    name = "begun_chat"
+    tags = Tags("", TAGS.closing)
+    prefill = TAGS.head
+
+    def messages(self, job: EditJob) -> list[ChatMessage]:
+        return chat_messages(job, padding="")
 
 
 class FastApply(TaggedOutput):

@@ -37,6 +37,7 @@ from apply_service.errors import (
     UnsupportedParameter,
 )
 from apply_service.pipeline import finish, read_request
+from apply_service.prompts.chat import BegunChat
 from apply_service.protocols import EditJob
 from apply_service.strategies import Outcome
 from apply_service.target import Runtime, Target, in_process, open_decoding
@@ -177,7 +178,7 @@ class Vllm(Elsewhere):
         except Unreachable as error:
             raise Unreachable(f"{name}: {error.message}", value=url, remedy=start_line(name)) from error
 
-    def _generate(self, _: Target, decoding: Decoding, job: EditJob) -> Generated:
+    def _generate(self, target: Target, decoding: Decoding, job: EditJob) -> Generated:
         body: dict[str, Any] = {
             "model": self._model,
             "prompt": list(decoding.prompt_ids),
@@ -189,7 +190,8 @@ class Vllm(Elsewhere):
             "stream": True,
         }
         if self.name == OURS:
-            body["vllm_xargs"] = encode_edit(job)
+            asked = target.prompt_format.name
+            body["vllm_xargs"] = encode_edit(job, asked if asked == BegunChat.name else None)
         ids: list[int] = []
         puts: list[tuple[float, int]] = []
         started = time.perf_counter()

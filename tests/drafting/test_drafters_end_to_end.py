@@ -12,8 +12,9 @@ from apply_service.build import build_runtime
 from apply_service.drafting.drafter import drafter_names
 from apply_service.errors import SettingsError, UnknownDrafter, UnsupportedParameter
 from apply_service.pipeline import apply, read_edit
+from apply_service.registry import COPY_DRAFTERS
 from apply_service.settings import Settings
-from apply_service.target import Runtime, open_decoding
+from apply_service.target import Runtime, in_process, open_decoding
 from apply_service.types import ApplyRequest
 from tests.decoding.alone import decode_alone
 from tests.engine.tiny_models import save_tiny
@@ -89,3 +90,22 @@ def test_requests_and_settings_are_refused_alike() -> None:
         with pytest.raises(SettingsError) as caught:
             build_runtime(Settings(drafter=name))
         assert caught.value.value == name
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_begun_answer_goes_on_with_the_file_whatever_is_drafted(temperature: float, tmp_path: Path) -> None:
+    """A chat model that was not trained to merge: held to the sources, its first token is of one of their lines."""
+    made = build_runtime(Settings(model=str(save_tiny(tmp_path))))
+    target = in_process(made.load(str(tmp_path)))
+    for constrain in ("none", "sources"):
+        request = replace(REQUEST, temperature=temperature, constrain=constrain, max_tokens=60)
+        job = read_edit(request, None)[1]
+        outputs = []
+        for name in ("none", *COPY_DRAFTERS, "prompt_lookup"):
+            with open_decoding(job, request, target, name) as decoding:
+                for _ in decode_alone(decoding):
+                    pass
+            outputs.append(decoding.output_ids)
+        assert all(output == outputs[0] for output in outputs)
+    first, *_ = target.prompt_format.open_stream().push(outputs[0]).split("\n")
+    assert any(line.startswith(first) for line in (job.original + job.update).split("\n"))

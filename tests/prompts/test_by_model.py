@@ -35,8 +35,17 @@ def test_the_embedded_model_has_one_format_of_its_own() -> None:
 def test_a_chat_model_can_be_asked_in_all_others_too(tmp_path: Path) -> None:
     folder = tmp_path / "FastApply-small"
     tiny_tokenizer().save_pretrained(folder)
-    assert sorted(one.name for one in open_prompt_formats(str(folder))[1:]) == ["aixapply", "chat", "osmosis"]
+    own, *others = open_prompt_formats(str(folder))
+    assert own.name == "fastapply"
+    assert sorted(one.name for one in others) == ["aixapply", "begun_chat", "chat", "osmosis"]
     assert open_prompt_format(str(folder)).name == "fastapply"
+
+
+def test_an_answer_is_begun_only_where_the_model_is_at_hand(tmp_path: Path) -> None:
+    """A chat server takes no beginning of the answer, so its drafts may not count on one."""
+    tiny_tokenizer().save_pretrained(tmp_path)
+    assert open_prompt_formats(str(tmp_path))[0].name == "chat"
+    assert open_prompt_format(str(tmp_path)).name == "begun_chat"
 
 
 def test_the_record_of_a_folder_wins(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apply_service.errors import ModelNotLoadable, Truncated
-from apply_service.prompts.chat import AiXapply, Chat, FastApply, Osmosis, TaggedOutput
+from apply_service.prompts.chat import AiXapply, BegunChat, Chat, FastApply, Osmosis, TaggedOutput
 from apply_service.prompts.tokenizer import ChatTokenizer, ContentTokenizer
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineOp, Prediction
 from tests.engine.tiny_models import tiny_tokenizer
 
-FORMATS = [FastApply, Osmosis, AiXapply, Chat]
+FORMATS = [FastApply, Osmosis, AiXapply, Chat, BegunChat]
 PIECES = [*"ab \n\t<>/é🙂", "</updated-code>", "</code>", "</merged>", "</update_file>"]
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
 
@@ -88,6 +88,14 @@ def test_osmosis_prompt_ends_with_the_prefilled_tag(chat: ChatTokenizer) -> None
 def test_chat_puts_the_original_before_the_update(chat: ChatTokenizer) -> None:
     text = shown(chat, Chat(chat).encode_prompt(job(instruction="bump")))
     assert text.index("<original>") < text.index("<update>") < text.index("<instruction>bump</instruction>")
+
+
+def test_a_begun_chat_asks_as_a_chat_does_and_goes_on_with_the_file(chat: ChatTokenizer) -> None:
+    begun = BegunChat(chat)
+    asked = shown(chat, Chat(chat).encode_prompt(job())).replace("\n\n</", "\n</")
+    assert shown(chat, begun.encode_prompt(job())) == asked + "<merged>\n"
+    assert begun.encode_sources(job()).predicted.text == "a = 2\n</merged>"
+    assert begun.open_stream().push(chat.content.encode("a = 2\n</merge").ids) == "a = 2"
 
 
 @pytest.mark.parametrize(

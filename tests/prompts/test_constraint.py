@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from apply_eval.replay import FILES
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.drafter import open_drafter
-from apply_service.prompts.chat import Chat, FastApply, Osmosis, TaggedOutput
+from apply_service.prompts.chat import BegunChat, Chat, FastApply, Osmosis, TaggedOutput
 from apply_service.prompts.constraint import SourceConstraint, VocabularyBytes, source_lines
 from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import DraftContext, EditJob, SamplingParams
@@ -33,7 +33,7 @@ WORDS = [b"a", b"ab", b"b\n", b"\n\n", b"a\nab", b"\n\na", b"<e", b"<e>", b"\n<e
 SMALL = VocabularyBytes({i: bytes([i]) for i in range(256)} | {256 + i: word for i, word in enumerate(WORDS)})
 SMALL_END = 999
 SMALL_TOKENS = [*(ord(char) for char in "ab\n<e>c"), *range(256, 256 + len(WORDS)), SMALL_END]
-FORMATS = [FastApply, Osmosis, Chat]
+FORMATS = [FastApply, Osmosis, Chat, BegunChat]
 
 
 def is_start(text: bytes, lines: Sequence[bytes], before: bytes, after: bytes, *, whole: bool = False) -> bool:

@@ -94,7 +94,7 @@ def test_pieces_make_the_run_that_one_piece_makes(
     assert all(torch.equal(whole[name], value) for name, value in again.items())
     log, pieces = ((tmp_path / name / "scores.jsonl").read_text().splitlines() for name in ("whole", "pieces"))
     assert [scores_of(line) for line in pieces] == [scores_of(line) for line in log]
-    assert len(log) == 2
+    assert len(log) == 3
 
 
 def scores_of(line: str) -> list[str]:

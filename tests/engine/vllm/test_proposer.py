@@ -12,7 +12,7 @@ from apply_service.engine.vllm.message import OPS, encode_edit
 from apply_service.engine.vllm.proposer import Limits, Proposer, hook
 from apply_service.models import embedded_directory
 from apply_service.prompts.by_model import open_prompt_format
-from apply_service.prompts.chat import Chat, FastApply, Osmosis
+from apply_service.prompts.chat import BegunChat, Chat, FastApply, Osmosis
 from apply_service.prompts.compact import Compact
 from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import EditJob
@@ -176,7 +176,7 @@ def test_markers_in_a_file_are_text(compact: Compact, marker: str) -> None:
 
 
 # -- formats of other models -------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("kind", [Chat, FastApply, Osmosis])
+@pytest.mark.parametrize("kind", [Chat, BegunChat, FastApply, Osmosis])
 def test_every_format_is_drafted_for(kind: Any) -> None:
     prompt_format = kind(ChatTokenizer(tiny_tokenizer()))
     one = request(prompt_format, numbered_edit(1, n_functions=6))
