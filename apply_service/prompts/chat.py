@@ -232,7 +232,7 @@ class BegunChat(Chat):
     tags = Tags("", TAGS.closing)
     prefill = TAGS.head
 
-    def messages(self, job: EditJob) -> list[ChatMessage]:
+    def messages(self, job: EditJob) -> list[PromptMessage]:
         return chat_messages(job, padding="")
 
 
