@@ -37,8 +37,8 @@ def test_numbers_as_people_read_them() -> None:
         ),
         (
             [right("a", "d", confidence=0.99), missing("b", "d")],
-            "1 of 1 right, 1 of them could have been applied unseen; no wrong one would have been "
-            "(1 more not answered)",
+            "1 of 1 right, 1 of them could have been applied unseen; no wrong one would have been"
+            " (1 more not answered)",
         ),
         ([refused("a", "d")], "0 of 1 right, 0 of them could have been applied unseen; no wrong one would have been"),
     ],
