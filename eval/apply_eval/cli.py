@@ -1,7 +1,8 @@
 """`apply-eval`: make data sets of real edits, and measure on them.
 
-Parses arguments, calls one function, prints.  Exit codes: 0 done, 1 the measured thing failed (run: a contestant of
-whom nothing could be scored; compare: a regression), 2 bad arguments or data, 130 interrupted.
+Parses arguments, calls one function, prints.  Exit codes: 0 done, 1 the measured thing failed (peers: a wrong answer
+that no verdict tells; run: a contestant of whom nothing could be scored; compare: a regression), 2 bad arguments or
+data, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rich.console import Console
 
 from apply_eval.arguments import SPLITS, positive, probability
 from apply_eval.compare import print_comparison
-from apply_eval.datasets import chosen_records, write_records
+from apply_eval.datasets import EditKind, chosen_records, write_records
 from apply_eval.loop import DEFAULT_DRAFTERS
 from apply_eval.mine import OWN_EDITS, OWN_LIMIT, OWN_MAX_LINES, MineFilter, StyleMix, mine
 from apply_eval.numbers import print_results, progress
@@ -62,6 +63,10 @@ def build_parser() -> argparse.ArgumentParser:
     _add_quick(add_command("quick", _quick, says))
     _add_mine(add_command("mine", _mine, "real edits out of a local git history, with lazy snippets"))
     _add_merge(add_command("merge", _merge, "the deterministic merger on a data set"))
+
+    add = add_command("peers", _peers, "other projects' cases of edit formats, strategy exact")
+    add("--data", type=Path, required=True, help="the cases, JSONL (.xz may be)")
+    add("--out", type=Path, help="folder for results.json")
 
     _add_run(add_command("run", _run, "drafters, peers or a service on a data set: right answers, speed, report"))
 
@@ -129,11 +134,13 @@ def _add_mine(add: Add) -> None:
     add("--seed", type=int, default=0)
     add("--styles", choices=get_args(StyleMix), default="mixed", help="how snippets are written")
     add("--language", action="append", default=[], help="only this language; may be given several times")
+    add("--kind", choices=get_args(EditKind), help="only edits of this kind")
     add("--min-lines", type=positive, default=wanted.min_lines)
     add("--max-lines", type=positive, default=wanted.max_lines)
     add("--max-changed", type=positive, default=wanted.max_changed, help="changed lines at most")
     add("--max-hunks", type=positive, default=wanted.max_hunks)
     add("--since", help="only commits after this date, as git understands it")
+    add("--until", help="only commits before this date")
     add("--max-commits", type=positive, default=wanted.max_commits, help="how far back to look")
     add("--name", help="the repository's name in the records (default: from its origin or folder)")
     add("--licence", default="", help="SPDX name to write into the records")
@@ -170,6 +177,7 @@ def _merge(arguments: argparse.Namespace) -> int:
         rows = merge.run_merge(records, merge.format_merger(arguments.format), on_row=advance)
     threshold = merge.shipped_threshold() if arguments.threshold is None else arguments.threshold
     summary = {**merge.summarise(rows, threshold=threshold, seed=arguments.seed), "split": arguments.split}
+    merge.print_wrong_certain(Console(), rows, records)
     merge.print_summary(Console(), summary)
     results = {**summary, "provenance": provenance(files, seed=arguments.seed)}
     if arguments.out is not None:
@@ -177,6 +185,18 @@ def _merge(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         _write_json(arguments.json, {name: value for name, value in results.items() if name != "rows"})
     return 0
+
+
+def _peers(arguments: argparse.Namespace) -> int:
+    from apply_eval import peers  # loads the grammars
+
+    with progress("peers", None) as advance:
+        rows = peers.run_peers(arguments.data, on_case=advance)
+    peers.print_peers(Console(), rows)
+    if arguments.out is not None:
+        results = {**peers.summarise_peers(rows), "provenance": provenance([arguments.data])}
+        _write_json(arguments.out / "results.json", results)
+    return FAILED if any(row.outcome == "silent" for row in rows) else 0
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------

@@ -122,6 +122,15 @@ MORE_COLUMNS: Mapping[str, Column] = {
 """The second table."""
 
 
+GROUPS: Mapping[str, str] = {
+    "by_language": "language",
+    "by_size": "lines",
+    "by_kind": "kind",
+    "by_tag": "tag",
+    "by_style": "style",
+}
+"""Ways of grouping the samples: field of the summary, heading."""
+
 MIN_WIDTH = 116
 """Of the table; a narrower terminal breaks its lines, which is better than lost digits."""
 

@@ -173,14 +173,13 @@ def _pass_figures(decoded: Sequence[RunRow], seed: int) -> tuple[dict[str, Any],
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------
-GROUPS: Mapping[str, tuple[str, Callable[[SampleFacts], Sequence[str]]]] = {
-    "by_language": ("language", lambda fact: (fact.language,)),
-    "by_size": ("lines", lambda fact: (fact.size,)),
-    "by_kind": ("kind", lambda fact: (fact.kind,)),
-    "by_tag": ("tag", lambda fact: fact.tags),
-    "by_style": ("style", lambda fact: (fact.style,) if fact.style else ()),
+WAYS: Mapping[str, Callable[[SampleFacts], Sequence[str]]] = {
+    "by_language": lambda fact: (fact.language,),
+    "by_size": lambda fact: (fact.size,),
+    "by_kind": lambda fact: (fact.kind,),
+    "by_tag": lambda fact: fact.tags,
+    "by_style": lambda fact: (fact.style,) if fact.style else (),
 }
-"""Ways of grouping the samples, by field of the summary: heading, and the groups of a sample."""
 
 
 def _groups(
@@ -188,7 +187,7 @@ def _groups(
 ) -> dict[str, dict[str, Any]]:
     sizes = [name for name, _ in SIZES]
     found: dict[str, dict[str, Any]] = {}
-    for way, (_, keys_of) in GROUPS.items():
+    for way, keys_of in WAYS.items():
         members: dict[str, list[str]] = {}
         for fact in facts:
             for key in keys_of(fact):
