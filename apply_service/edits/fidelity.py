@@ -4,8 +4,8 @@ The first and the last steps of a request: `decode` and `normalise` make text wi
 modules work; `restore` gives the merged lines the original's wording, line ends and byte-order mark back,
 `refuse_altered` checks the result, and `encode` makes bytes.  Nothing here decides about the edit.
 
-Line ends are `\\n` and `\\r\\n`; a form feed, U+2028 or a lone `\\r` is text inside its line.  In a text without any `\\n`,
-`\\r` ends lines (old Macintosh files).
+Line ends are `\\n` and `\\r\\n`; a form feed, U+2028 or a lone `\\r` is text inside its line.  In a text without any
+`\\n`, `\\r` ends lines (old Macintosh files).
 
 A file is UTF-8 unless the caller names its encoding: a wrong guess corrupts silently.  Names are Python's; `-sig` after
 one says that a byte-order mark comes before the text, so the name alone says how to write the text back.
