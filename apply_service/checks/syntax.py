@@ -49,11 +49,8 @@ def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
     lines, added = answer.merged.split("\n"), find_changes(answer.original, answer.merged).added
     styles = Counter(map(_style, answer.original.split("\n")))
     mixed: list[int] = []
-    if (
-        styles["space"] + styles["tab"] >= MIN_INDENTED
-        and not (styles["space"] and styles["tab"])
-        and not styles["mixed"]
-    ):
+    is_uniform = not (styles["space"] and styles["tab"]) and not styles["mixed"]
+    if is_uniform and styles["space"] + styles["tab"] >= MIN_INDENTED:
         foreign = "tab" if styles["space"] else "space"
         mixed = [number for number in added if _style(lines[number]) in (foreign, "mixed")]
     odd: list[int] = []
@@ -63,13 +60,8 @@ def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
     if answer.prediction.text != answer.merged and EditLines(answer).is_given:
         expected = set(answer.prediction.text.split("\n"))
         stripped = {line.strip() for line in expected}
-        shifted = [
-            number
-            for number in added
-            if (text := lines[number].strip()) in stripped
-            and lines[number] not in expected
-            and sum(char.isalnum() for char in text) > 1
-        ]
+        shifted = [n for n in added if lines[n].strip() in stripped and lines[n] not in expected]
+        shifted = [n for n in shifted if sum(map(str.isalnum, lines[n])) > 1]
     found = verdicts_at("indentation", "warning", "tabs and spaces are mixed: the file indents with the other", mixed)
     found += verdicts_at("indentation", "warning", "the statement does not line up with its block", odd)
     message = "the line stands at another indentation than the edit gives it"

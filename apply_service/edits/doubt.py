@@ -129,11 +129,7 @@ def tell_difference(this: Sequence[LineOp], other: Sequence[LineOp]) -> str:
     said += [f"leave out {quote_lines(left_out)}"] if left_out else []
     if not said and (places := _moved(this, other)):
         text, at = places
-        said = [
-            f"put {quote_lines([text])} below line {at}"
-            if at
-            else f"put {quote_lines([text])} at the start of the file"
-        ]
+        said = [f"put {quote_lines([text])} " + (f"below line {at}" if at else "at the start of the file")]
     if said:
         return " and ".join(said)
     blank = [op.text for op in this if op.kind != "drop"] != [op.text for op in other if op.kind != "drop"]

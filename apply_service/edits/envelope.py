@@ -27,7 +27,6 @@ NAMES_WITHOUT_SUFFIX = ("Dockerfile", "Makefile", "Gemfile", "Rakefile", "CMakeL
 SHELLS = ("bash", "sh", "shell", "zsh", "console", "terminal", "powershell", "cmd", "shellsession")
 PROSE_TITLES = ("md", "mdx", "markdown", "rst", "text", "txt", "adoc")
 PAGE_TITLES = ("md", "mdx", "markdown")
-PROSE_SUFFIXES = (".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc")
 _WORD = re.compile(r"[\w.@+~()\[\]/\\-]+")
 _SENTENCE = re.compile(r"^(?:\d+[.)] |[-*] )?[A-Z][^{}<>=;|\\]*[.:!?]$")
 _QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)|[\w.$@:]+\([^()]*\)")
@@ -141,6 +140,11 @@ def leads_to_usage(paragraph: str) -> bool:
     text = paragraph.strip().strip("*_# ")
     text = text if text.endswith(":") else f"{text}:"
     return len(text) <= MAX_PROSE and _TRYING.match(text) is not None and not is_order(text)
+
+
+def is_prose(path: str | None) -> bool:
+    """Whether the file at `path` is text for people."""
+    return (path or "").lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
 
 
 def is_path(word: str) -> bool:

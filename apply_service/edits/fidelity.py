@@ -1,16 +1,14 @@
 """Byte fidelity: every line that an edit doesn't touch comes from the original's own bytes.
 
-These are the first and the last steps of a request.  At the start bytes become text (`decode`), and the text gets LF
-line ends, which all other modules work on (`normalise`).  At the end the merged lines get back the original's wording,
-line ends and byte-order mark (`restore`).  The result is checked once more (`refuse_altered`) and becomes bytes
-(`encode`).  Nothing here decides about the edit itself.
+The first and the last steps of a request: `decode` and `normalise` make text with LF line ends, on which all other
+modules work; `restore` gives the merged lines the original's wording, line ends and byte-order mark back,
+`refuse_altered` checks the result, and `encode` makes bytes.  Nothing here decides about the edit.
 
-Line ends are `\\n` and `\\r\\n`, nothing else: form feeds, vertical tabs, NEL, U+2028 and a lone `\\r` are text inside
-their line.  The exception is a text without any `\\n`: in such a text `\\r` ends lines (old Macintosh files).
+Line ends are `\\n` and `\\r\\n`; a form feed, U+2028 or a lone `\\r` is text inside its line.  In a text without any
+`\\n`, `\\r` ends lines (old Macintosh files).
 
-A file is UTF-8 unless the caller names its encoding.  It is never guessed, because a wrong guess corrupts silently.
-Encoding names are Python's.  `-sig` after a Unicode encoding says that a byte-order mark comes before the text
-(`utf-8-sig`, `utf-16-le-sig`...).  So the name alone says how to write a text back, and the text has no mark.
+A file is UTF-8 unless the caller names its encoding: a wrong guess corrupts silently.  Names are Python's; `-sig` after
+one says that a byte-order mark comes before the text, so the name alone says how to write the text back.
 """
 
 from __future__ import annotations

@@ -38,10 +38,6 @@ class FileChange:
     def names(self) -> tuple[str, ...]:
         return (self.path,) if self.new_path is None else (self.path, self.new_path)
 
-    @property
-    def is_move(self) -> bool:
-        return self.new_path is not None and not self.is_copy
-
     def is_for(self, path: str | None) -> bool:
         return not self.path or any(is_same_file(name, path) for name in self.names)
 

@@ -1,12 +1,9 @@
 """Hunks: the common form of search/replace blocks, diffs and patches.  A hunk keeps, removes and adds lines.
 
-Each format turns its text into hunks.  `merge_hunks` finds the place of each hunk and writes it into the file.
-
-Placing: a quote that occurs exactly once leaves no choice.  For a quote that occurs several times, the rest of the edit
-decides, in this order: its line number, its scopes, and the hunks around it.  If a quote is not found, the search
-continues for its result, which may be in the file already, and then for similar lines.
-
-Writing: quoted lines that stay keep the file's own wording; new lines get the indentation of their place.
+Each format turns its text into hunks; `merge_hunks` finds the place of each and writes it.  A quote that occurs once
+leaves no choice.  Of several places the line number decides, then the scopes, then the hunks around it.  For a quote
+that is not found the search goes on for its result, which may be there already, and for similar lines.  Quoted lines
+that stay keep the file's wording, and new lines get the indentation of their place.
 """
 
 from __future__ import annotations

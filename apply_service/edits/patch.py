@@ -89,7 +89,7 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
         is_in_place = change.action not in ("create", "delete") and not change.is_copy
         joined.setdefault(change.path if is_in_place else number, []).append(change)
     changes = [join_changes(same) for same in joined.values()]
-    leaving = {change.path for change in changes if change.action == "delete" or change.is_move}
+    leaving = {c.path for c in changes if c.action == "delete" or (c.new_path is not None and not c.is_copy)}
     lines = (patch_text if "\n" in patch_text else normalise(patch_text)).split("\n")
     made: set[str] = set()
     results: list[PatchedFile | FailedChange] = []

@@ -1,12 +1,10 @@
 """Finds the edit in a model's reply: its format, the text that the format reads, and the prose around it.
 
-This is the first step of a request.  Complete markers decide the format: those of search/replace blocks, V4A patches,
-unified diffs or JSON edits.  Prose, fences, headings and wrappers around them do not matter.  A reply without such
-markers is a lazy snippet, and is taken out of its fence if prose stands around it.
+Complete markers of search/replace blocks, V4A patches, unified diffs or JSON edits decide the format, whatever stands
+around them.  A reply without such markers is a lazy snippet, and is taken out of its fence if prose stands around it.
 
-Content is never control.  If the text around the markers is code, and the file lacks the lines that they quote, the
-markers are text of that code, as in a test that holds a diff.  Everything that is left out is reported in `prose` and
-`findings`.
+Content is never control: if the text around the markers is code, and the file lacks the lines that they quote, the
+markers are text of that code, as in a test that holds a diff.  What is left out is told in `prose` and `findings`.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from apply_service.edits.code_lines import is_import
 from apply_service.edits.envelope import (
     MAX_PROSE,
     PAGE_TITLES,
-    PROSE_SUFFIXES,
     SHELLS,
     Fence,
     asks_to_delete,
@@ -32,6 +29,7 @@ from apply_service.edits.envelope import (
     find_fences,
     is_fence,
     is_order,
+    is_prose,
     is_same_file,
     leads_to_usage,
     match_files,
@@ -198,7 +196,7 @@ class _Reader:
         self._original = original
         self._path = path
         self._language = language
-        self._is_prose_file = language == "markdown" or (path or "").lower().endswith(PROSE_SUFFIXES)
+        self._is_prose_file = language == "markdown" or is_prose(path)
         self._marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
         self._has_marks = any(mark.kind != "divide" for mark in self._marks.values())
         self._blocks: Sequence[SearchBlock] = ()
@@ -482,11 +480,10 @@ class _Reader:
         findings: list[Verdict] = []
         if left:
             in_code = [f for f in self._fences if f.language not in SHELLS and f.opening not in kept]
-            is_code = any(at in f.body for f in in_code for at in left[:200])
-            for line in (self._lines[at] for at in left):
+            is_code = any(at in f.body for f in in_code for at in left[:200]) or any(map(self._is_code, left))
+            for line in () if is_code else (self._lines[at] for at in left):
                 has_few_words = sum(word.isalpha() for word in line.split()) < MIN_WORDS
                 is_code |= has_few_words and line.rstrip().endswith((";", "{", "}"))
-            is_code = is_code or any(map(self._is_code, left))
             severity: Severity = "warning" if is_code and name != "whole_file" else "pass"
             told = self._lines[left[0]].strip()[:80]
             n = "1 line" if len(left) == 1 else f"{len(left)} lines"

@@ -21,8 +21,8 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from apply_service.edits.envelope import (
-    PROSE_SUFFIXES,
     is_path,
+    is_prose,
     is_same_file,
     mentioned_path,
     named_path,
@@ -270,8 +270,7 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
         say = trust.doubt if len(undivided) == 1 else trust.guess
         say(f"{block.label}: has several dividers")
     spare = [x.text for x in hunk.lines if x.kind == "add" and _is_divider(x.text) and x.text not in hunk.old]
-    is_prose = (path or "").lower().endswith(PROSE_SUFFIXES)
-    if len(found) > 1 and spare and is_prose and not {hunk.new[0], hunk.new[-1]} & {*spare}:
+    if len(found) > 1 and spare and is_prose(path) and not {hunk.new[0], hunk.new[-1]} & {*spare}:
         trust.doubt(f"{block.label}: a line of its new text looks like a divider")
     elif len(found) > 1 and spare:
         raise MalformedEdit(

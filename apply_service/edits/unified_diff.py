@@ -246,10 +246,8 @@ class _Section:
         self.has_names = False  # a `---`/`+++` pair was read
         self._names: dict[str, str] = {}  # by "old" and "new"
         self._modes: dict[str, str] = {}
-        self._says_move = False
+        self._says: set[str] = set()  # "git" (begins with git's own line), "create", "delete", "rename", "copy"
         self._git_name = ""  # the one name that git's own line says twice
-        self._is_git = False  # begins with git's own line: only then names that differ are a move
-        self._is_new = self._is_deleted = self._is_copy = False
 
     def read_git_line(self, line: str) -> None:
         """`diff --git a/x b/x`; names that differ, or hold blanks, are settled by the lines below."""
@@ -264,7 +262,7 @@ class _Section:
             old, _, new = rest.partition(" ")
         self._names = {"old": _bare(old), "new": _bare(new)}
         self._git_name = self._names["old"] if self._names["old"] == self._names["new"] else ""
-        self._is_git = True
+        self._says.add("git")
 
     def read_header(self, line: str) -> bool:
         """Take in one of git's extended header lines; False where it is none."""
@@ -275,11 +273,10 @@ class _Section:
         elif mode := _MODE.match(line):
             if not re.fullmatch(r"\d{6}", mode[2]):
                 raise _damaged_mode(line)
-            self._is_deleted |= line.startswith("deleted file")
-            self._is_new |= line.startswith("new file")
+            self._says |= {"deleted file": {"delete"}, "new file": {"create"}}.get(mode[1], set())
             self._modes["old" if word in ("old", "deleted") else "new"] = mode[2]
         elif word in ("rename", "copy") and rest.startswith(("from ", "to ")):
-            self._is_copy, self._says_move = word == "copy", True
+            self._says = (self._says - {"rename", "copy"}) | {word}
             which, _, name = rest.partition(" ")
             self._names["old" if which == "from" else "new"] = _unquoted(name)
         elif line.startswith("Binary files ") or line == "GIT binary patch":
@@ -305,39 +302,33 @@ class _Section:
                         remedy="name the same file in `diff --git`, --- and +++; `rename from` and `rename to` move it",
                     )
                 self._names["old" if is_old else "new"] = _bare(name)
-            elif is_old:
-                self._is_new = True
             else:
-                self._is_deleted = True
+                self._says.add("create" if is_old else "delete")
 
     def change(self) -> FileChange:
         old, new = self._names.get("old", ""), self._names.get("new", "")
         old, new = old or new, new or old
-        moves = old != new and (self._is_git or self._says_move) and not (self._is_new or self._is_deleted)
-        if moves and not (self._says_move or self.has_names or self.hunks):
+        is_new, is_deleted = "create" in self._says, "delete" in self._says
+        says_move = not self._says.isdisjoint(("rename", "copy"))
+        moves = old != new and (says_move or "git" in self._says) and not (is_new or is_deleted)
+        if moves and not (says_move or self.has_names or self.hunks):
             raise MalformedEdit(
                 "the header of a file stands alone: the diff may be cut short",
                 value=f"{old} {new}"[:200],
                 remedy="send the whole diff; a renamed file has lines `rename from` and `rename to`",
             )
         old_mode, new_mode = self._modes.get("old"), self._modes.get("new")
-        if old_mode and not new_mode and not self._is_deleted:
+        if old_mode and not new_mode and not is_deleted:
             raise _damaged_mode(f"old mode {old_mode}")
         if old_mode == new_mode and (old_mode or "").startswith(REGULAR):
             old_mode = new_mode = None
-        action: Action = "modify"
-        if self._is_new:
-            action = "create"
-        elif self._is_deleted:
-            action = "delete"
-        elif moves:
-            action = "rename"
-        elif (old_mode or new_mode) and not self.hunks:
-            action = "mode"
+        sets_mode = (old_mode or new_mode) and not self.hunks
+        action: Action = "rename" if moves else "mode" if sets_mode else "modify"
+        action = "create" if is_new else "delete" if is_deleted else action
         # git's choice of two names that tell no move: the old one where the new one only adds to it (`f.py.new`)
-        is_old = moves or self._is_deleted or (new.startswith(old) and not self._is_new)
+        is_old = moves or is_deleted or (new.startswith(old) and not is_new)
         path, new_path = old if is_old else new, new if moves else None
-        return FileChange(path, action, new_path, tuple(self.hunks), old_mode, new_mode, self._is_copy)
+        return FileChange(path, action, new_path, tuple(self.hunks), old_mode, new_mode, "copy" in self._says)
 
 
 class _Parser:

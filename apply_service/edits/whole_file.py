@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from apply_service.edits.envelope import (
     PAGE_TITLES,
-    PROSE_SUFFIXES,
     PROSE_TITLES,
     SHELLS,
     Fence,
     find_fences,
+    is_prose,
     is_same_file,
     is_sentence,
 )
@@ -44,7 +44,7 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     else:
         if fence.closing == len(lines):
             trust.doubt("the fence around the file has no end: it may be cut short")
-        if _is_prose(about.path) and fence.path is None and fence.language not in PROSE_TITLES:
+        if is_prose(about.path) and fence.path is None and fence.language not in PROSE_TITLES:
             trust.doubt("a fence around the whole file was taken off")
         if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, about.path):
             trust.doubt(f"the edit names another file: {fence.path}")
@@ -76,7 +76,7 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
     outside = [line for at, line in enumerate(lines) if at not in inside]
     known = {line.strip() for line in original.split("\n")} - {""}
     is_beside_code = any(line.strip() in known for line in outside)
-    if _is_prose(path):
+    if is_prose(path):
         if not mine:
             is_titled = first.language in PAGE_TITLES
             if wraps_all and is_titled:
@@ -103,7 +103,3 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
             remedy="send the `path` of the file, as the reply names it, or the file's text alone",
         )
     return candidates[0]
-
-
-def _is_prose(path: str | None) -> bool:
-    return (path or "").lower().endswith(PROSE_SUFFIXES)
