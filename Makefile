@@ -116,7 +116,7 @@ bench-start: $(STAMP)  ## what a plain install weighs and how long cold commands
 # On a machine with a GPU and nothing of this project installed: torch, triton, transformers, safetensors, tokenizers and numpy are enough.
 # docs/gpu.md has the order of commands.  What `prepare` writes into runs/ travels there; what is not under 64 MiB does not.
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
-GPU_RUN = HF_HUB_OFFLINE=1 PYTHONPATH=.:eval $(GPU_PYTHON)
+GPU_RUN = HF_HUB_OFFLINE=1 PYTHONPATH=.:eval:$(PYTHONPATH) $(GPU_PYTHON)
 
 bench-gpu-prepare: $(STAMP)  ## edits read and merged for bench-gpu, into runs/bench-gpu; BENCH_GPU_PREPARE='--data FILE ...'
 	$(BIN)/python -m benchmarks.gpu.edits $(BENCH_GPU_PREPARE)
