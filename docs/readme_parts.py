@@ -39,7 +39,7 @@ def receipt(items):
     # ... existing code ...
 """
 NAMES = ("shop.py", "snippet.txt")
-COMMAND = f"apply-service apply {NAMES[0]} --update {NAMES[1]} --diff"
+COMMAND = f"apply-service apply {NAMES[0]} {NAMES[1]} --diff"
 
 
 @cache
