@@ -473,6 +473,9 @@ class Search:
         """An insertion with the blank lines that neighbours have around them; `respaced`: with the others."""
         layout, blank = self.layout, (None, "")
         above, below = layout.before_blanks(at), layout.after_blanks(at)
+        if all(map(is_attached, self.solid)) and below < len(self.lines) and is_definition(self.lines[below]):
+            # What belongs to the definition below stands right above it.
+            return below, below, tuple(new)
         gap, wanted = below - above, self.gap(above, below, new[0][1])
         wanted = int(not wanted) if respaced else wanted
         if below == len(self.lines):
@@ -512,7 +515,8 @@ class Search:
         while opener >= 0 and indent_of(lines[opener]) >= level:
             opener = layout.parents[opener]
         is_listed = opener >= 0 and lines[opener].rstrip().endswith(("(", "["))
-        is_code = is_long and is_definition(self.key) and not is_listed
+        has_body = sum(not is_attached(text) for text in self.solid) > 1
+        is_code = is_long and has_body and is_definition(self.key) and not is_listed
         is_only_import = is_import(first) and above == 0 and not (below < len(lines) and is_import(lines[below]))
         if is_only_import or (is_code and (layout.language not in ("yaml", "json", "toml") or first.startswith("["))):
             return gaps_between(lines, layout.scopes).get(level, there or 1)

@@ -75,3 +75,36 @@ def test_an_instruction_does_not_move_what_has_a_place() -> None:
         "LIMIT = 10\n\n\ndef f():\n    limit = LIMIT\n", update, language="python", instruction="In `f`: limit"
     )
     assert found.text == "LIMIT = 20\n\n\ndef f():\n    limit = LIMIT\n"
+
+
+def test_what_belongs_to_a_definition_stands_right_above_it() -> None:
+    original = "import java.util.Set;\n\npublic final class ConcurrentSet<E> extends AbstractSet<E> {\n  int n;\n}\n"
+    javadoc = "/**\n * @deprecated Use a key set instead.\n */\n@Deprecated\n"
+    said = "Put this javadoc and annotation directly above `public final class ConcurrentSet<E>`:"
+    wanted = original.replace("public final", f"{javadoc}public final")
+    assert merge(original, javadoc, language="java", instruction=said).text == wanted
+
+
+def test_an_entry_with_an_attribute_has_the_gaps_of_its_neighbours() -> None:
+    original = """\
+pub enum Error {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("Could not make the path absolute")]
+    Absolute(#[source] io::Error),
+}
+
+impl Error {
+    fn first(&self) {
+        one();
+    }
+
+    fn second(&self) {
+        two();
+    }
+}
+"""
+    variant = '    #[error("Failed to initialize")]\n    Init(PathBuf, #[source] io::Error),\n'
+    update = f"// Add this variant to `pub enum Error`, between `Io` and `Absolute`:\n{variant}"
+    wanted = original.replace('    #[error("Could', f'{variant}    #[error("Could')
+    assert merge(original, update, language="rust").text == wanted
