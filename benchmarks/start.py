@@ -74,7 +74,7 @@ def measure_commands(program: list[str], folder: Path, n_runs: int) -> dict[str,
     file, update = folder / f"file{Path(record.path or '').suffix}", folder / "update"
     file.write_text(record.before, encoding="utf-8")
     update.write_text(record.update, encoding="utf-8")
-    edit = ["apply", str(file), "--update", str(update), "--quiet"]
+    edit = ["apply", str(file), "--update", str(update), "--quiet", "--allow-doubt"]
     commands = {"--help": ["--help"], "apply --strategy exact": [*edit, "--strategy", "exact"], "apply": edit}
     environment = {**os.environ, "XDG_STATE_HOME": str(folder)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -10,16 +10,21 @@ from argparse import Namespace
 from dataclasses import asdict
 
 from apply_service.commands.output import FILE, OK, print_error, write_json, write_note
+from apply_service.commands.suggest import file_hint
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.journal import Journal, Recovery
-from apply_service.errors import FileError
+from apply_service.errors import FileError, NoBackup
 from apply_service.settings import Settings
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run `undo`; the exit code.  Raises ApplyError."""
     roll_back_dead(settings)
-    backup = BackupStore(settings.state_path, settings.backups_kept).undo(arguments.file)
+    try:
+        backup = BackupStore(settings.state_path, settings.backups_kept).undo(arguments.file)
+    except NoBackup as error:
+        error.remedy = file_hint(arguments.file) or error.remedy
+        raise
     write_note(f"{arguments.file}: {'as before the edit' if backup.existed else 'removed; the edit had created it'}")
     return OK
 

@@ -12,6 +12,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -117,6 +118,26 @@ def test_files_that_make_no_sense(settings: Settings, left: bytes) -> None:
     with held(settings):
         (folder_of(settings) / "server.json").write_bytes(left)
         assert find_server(settings) is None
+
+
+def test_the_lock_of_windows(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no `flock`; the file's first byte is locked, by whoever opened it first."""
+    owners: list[int] = []
+
+    def locking(descriptor: int, mode: int, n_bytes: int) -> None:
+        if any(owner != descriptor for owner in owners):
+            raise OSError(36, "deadlock avoided")
+        owners.append(descriptor)
+
+    msvcrt = ModuleType("msvcrt")
+    vars(msvcrt).update(LK_NBLCK=2, locking=locking)
+    monkeypatch.setitem(sys.modules, "msvcrt", msvcrt)
+    monkeypatch.setattr(background.sys, "platform", "win32")
+    with held(settings) as (_, publish):
+        publish("http://127.0.0.1:9")
+        assert find_server(settings) is not None
+    owners.clear()
+    assert find_server(settings) is None
 
 
 def test_there_is_one(settings: Settings) -> None:

@@ -5,15 +5,18 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apply_service.cli import main
+from apply_service.types import Verdict
 from tests.api.test_batch import pipeline_run
 from tests.batch.test_edits import block
-from tests.commands.conftest import Stdin, last_code
+from tests.commands.conftest import OLD, Stdin, last_code
+from tests.doubles import ScriptedRun
 from tests.edits.test_patch import DIFF, FILES, V4A
 from tests.live_server import live_server
 
@@ -358,3 +361,24 @@ def test_diffs_are_written_as_git_writes_them(name: str, more: list[str], folder
     patch.write_bytes(diff.encode())
     assert main(["apply", "--patch", str(patch), "--in-place", *more, *options]) == 0
     assert tree(folder) == after
+
+
+def test_a_batch_in_doubt_is_shown_and_told_by_the_exit_code(
+    folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run.result = replace(run.result, verdicts=(Verdict("doubt", "warning", "80% sure; `x` is there twice"),))
+    (folder / "batch.json").write_text('{"edits": [{"path": "a.py", "update": "new\\n"}]}')
+    command = ["apply", "--batch", "batch.json", "--server", url, "--quiet"]
+    assert main(command) == 1
+    out, err = capsysbinary.readouterr()
+    assert b"+new" in out
+    assert err.decode().splitlines() == [
+        "a.py: modify: 80% sure, 1 hunk",
+        "  `x` is there twice",
+        "applied: 1 of 1 files can be written",
+    ]
+    assert main([*command, "--allow-doubt"]) == 0
+    assert capsysbinary.readouterr().err == b""
+    assert main([*command, "--in-place"]) == 1
+    assert (folder / "a.py").read_bytes() == OLD
+    assert b"  `x` is there twice\n  Look at it without --in-place; --allow-doubt" in capsysbinary.readouterr().err

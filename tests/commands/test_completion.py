@@ -51,7 +51,7 @@ def test_a_script_names_all_commands_and_no_hidden_option(
     assert "--background" not in text
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+@pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="no bash")
 def test_bash(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script("bash", capsys)
     for line, offer in (*OFFERS, *FILES):
@@ -79,4 +79,4 @@ def test_nobody_else_waits_for_the_library() -> None:
         "import sys; from apply_service.cli import build_parser; build_parser();"
         "print({'shtab', 'rapidfuzz', 'asyncio', 'subprocess'} & set(sys.modules))"
     )
-    assert run(sys.executable, "-c", code, PYTHONPATH=":".join(sys.path)).strip() == "set()"
+    assert run(sys.executable, "-c", code, **os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}).strip() == "set()"

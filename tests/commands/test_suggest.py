@@ -37,7 +37,7 @@ def test_the_right_name_is_asked_for(
     assert main(arguments) in (2, 3)
     out, err = capsysbinary.readouterr()
     assert out == b""
-    assert f"Did you mean {meant}?".encode() in err
+    assert f"Did you mean {Path(meant)}?".encode() in err
     assert b"SECRET" not in err
     assert not (folder / "b.py").exists()
 

@@ -253,18 +253,18 @@ def test_a_server_that_is_not_there_is_told(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "exit_code"),
+    ("options", "why", "exit_code"),
     [
-        (["--root", "no/such/folder"], "file_not_readable", 3),
-        (["--listen", "here"], "bad_setting", 2),
-        (["--listen", "0.0.0.0:0"], "bad_setting", 2),
-        (["--allow-open"], "unsupported_parameter", 2),
-        (["--keys-file", "keys.toml"], "unsupported_parameter", 2),
-        (["--server", "nonsense"], "bad_setting", 2),
-        (["--server", "http://127.0.0.1:9", "--dtype", "float32"], "unsupported_parameter", 2),
+        (["--root", "no/such/folder"], "no/such/folder is no folder", 3),
+        (["--listen", "here"], "no address to listen on: here", 2),
+        (["--listen", "0.0.0.0:0"], "no API keys are configured", 2),
+        (["--allow-open"], "--allow-open would have no effect", 2),
+        (["--keys-file", "keys.toml"], "--keys-file would have no effect", 2),
+        (["--server", "nonsense"], "not the URL of a service: nonsense", 2),
+        (["--server", "http://127.0.0.1:9", "--dtype", "float32"], "--dtype would have no effect", 2),
     ],
 )
-def test_what_it_does_not_start_with(root: Path, options: list[str], code: str, exit_code: int) -> None:
+def test_what_it_does_not_start_with(root: Path, options: list[str], why: str, exit_code: int) -> None:
     done = subprocess.run(
         [*COMMAND, *options],
         env=environment(root),
@@ -273,6 +273,6 @@ def test_what_it_does_not_start_with(root: Path, options: list[str], code: str, 
         text=True,
         timeout=60,
     )
-    assert f"[{code}]" in done.stderr
+    assert why in done.stderr
     assert done.returncode == exit_code
     assert done.stdout == ""

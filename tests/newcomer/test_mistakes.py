@@ -54,6 +54,7 @@ MISTAKES = (
         "a format that is none", "apply src/inventory.py snippet.py -f diff", 2, "diff", "Did you mean unified_diff?"
     ),
     Mistake("a value out of range", "serve --port 123456", 2, "123456", "range"),
+    Mistake("undo of a misspelt file", "undo src/inventroy.py", 3, "inventroy.py", "src/inventory.py?"),
     Mistake("undo of what was never edited", "undo src/inventory.py", 3, "src/inventory.py", "--in-place"),
     Mistake(
         "a file of keys that is not there", "serve --port 0 --keys-file keys.toml", 2, "keys.toml", "apply-service key"
