@@ -10,7 +10,8 @@ Three kinds of chat are accepted, tried in this order.  All others are refused: 
 File and edit may contain any of the tags.  They are split at the *seam* `</code><update>`, which may contain white
 space only.  The code starts at the first `<code>` at the start of a line (or after `</instruction>`); the edit ends at
 the last `</update>`.  A message with two seams is ambiguous and refused.  Text between tags is taken as it is.  Text
-before the first and after the last tag is not part of the edit.
+before the first and after the last tag is not part of the edit.  Where there is no such seam, or a tag stands
+before or behind it, other orders of the tags are tried (`read_other_order`).
 
 Morph's clients send a long file as a table of its long lines and the file with a placeholder for each, and say so in a
 header (`EXTRALONG`).  The placeholders are replaced here, so the answer is the plain file, which those clients take.
@@ -24,6 +25,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import unescape
+from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
 from apply_service.edits.envelope import find_fences, is_fence
@@ -63,6 +65,7 @@ MERCURY = TagSet(
 INSTRUCTION = re.compile(r"^[ \t]*<instructions?>", re.MULTILINE)
 INSTRUCTION_SEAM = re.compile(r"</instructions?>\s*<code>")
 STRAY = re.compile(r"^[ \t]*<(?:code|update|instructions?)>", re.MULTILINE)
+TAG = re.compile("<(?P<slash>/?)(?P<name>code|update|instruction)s?>")
 
 EXTRALONG = ("X-Morph-Apply-Context", "extralong")
 """The header that says that the code is written with anchors."""
@@ -120,6 +123,8 @@ def read_chat(
     written with anchors, and this is the most characters that it may stand for.  Raises NotAnEdit: there is no edit, or
     more than one; AmbiguousTags: see `read_tags`, or tagged code and prediction differ; and those of `expand`."""
     tagged = read_tags(user[-1], tags) if user else None
+    if tagged is None and prediction is None and user and tags is MORPH:
+        tagged = read_other_order(user[-1])
     if tagged is not None and max_anchored is not None:
         tagged = expand(tagged, max_anchored)
     if tagged is None and prediction is not None:
@@ -177,8 +182,6 @@ def read_tags(text: str, tags: TagSet) -> Tagged | None:
     update, closing, tail = after.rpartition(tags.closing)
     if not closing:
         raise NotAnEdit(f"the edit has no closing {tags.closing}", value=after[-80:], remedy=REMEDY)
-    if STRAY.search(tail):
-        raise NotAnEdit("a tag follows the edit", value=tail[:80], remedy="send instruction, code, update in order")
     opening, asked, instruction = tags.opening.search(before), INSTRUCTION.search(before), ""
     if asked is not None and (opening is None or asked.start() < opening.start()):
         instruction, code = _split_once(before[asked.end() :], INSTRUCTION_SEAM)
@@ -187,9 +190,33 @@ def read_tags(text: str, tags: TagSet) -> Tagged | None:
         head, code = before[: opening.start()], before[opening.end() :]
     else:
         raise NotAnEdit("no line begins with the code's opening tag", value=before[:80], remedy=REMEDY)
+    if stray := STRAY.search(head) or STRAY.search(tail) or re.search("</instructions?>", tail):
+        if tags is MORPH and (other := read_other_order(text)) is not None:
+            return other
+        remedy = "send instruction, code, update in order"
+        raise NotAnEdit("a tag stands before or behind the edit", value=stray[0], remedy=remedy)
     if tags.is_padded:
         code, update = (part.removeprefix("\n").removesuffix("\n") for part in (code, update))
     return Tagged(code, update, instruction, head + tail)
+
+
+def read_other_order(text: str) -> Tagged | None:
+    """The tagged parts of a message with Morph's tags in any order.  None if the text has a tag too many, or anything
+    but white space between two parts."""
+    tags = list(islice(TAG.finditer(text), 7))
+    order = [tag["name"] for tag in tags[::2]]
+    if sorted(order) not in (["code", "update"], ["code", "instruction", "update"]):
+        return None
+    texts = [text[tag.end() : following.start()] for tag, following in pairwise(tags)]
+    begins_line = not text[: tags[0].start()].rpartition("\n")[2].strip()
+    are_pairs = [(tag["slash"], tag["name"]) for tag in tags] == [
+        (slash, name) for name in order for slash in ("", "/")
+    ]
+    if not (begins_line and are_pairs) or any(map(str.strip, texts[1::2])):
+        return None
+    part = dict(zip(order, texts[::2], strict=True))
+    around = text[: tags[0].start()] + text[tags[-1].end() :]
+    return Tagged(part["code"], part["update"], part.get("instruction", ""), around)
 
 
 def _split_once(text: str, seam: re.Pattern[str]) -> tuple[str, str]:

@@ -76,6 +76,8 @@ class EditBody(RequestModel):
 class TextPart(RequestModel):
     type: Literal["text"]
     text: str
+    cache_control: Any = Field(None, description="No effect.")
+    prompt_cache_breakpoint: Any = Field(None, description="No effect.")
 
 
 class _Content(RequestModel):
@@ -102,24 +104,34 @@ class ChatMessage(_Content):
     name: str | None = None
 
 
-class CompletionFields(EditBody):
-    """The fields of chat completions and completions.  Those without effect are sent by clients by default, and say
-    nothing about a merge."""
+class OpenAIBody(EditBody):
+    """The fields of all of OpenAI's bodies.  Those without effect say nothing about a merge; clients send some of them
+    by default."""
+
+    temperature: float | None = Field(None, ge=0.0, le=2.0, description="0, the default, is greedy.")
+    top_p: Any = Field(None, description=SAMPLING)
+    user: Any = Field(None, description="No effect.")
+    metadata: Any = Field(None, description="No effect.")
+    service_tier: Any = Field(None, description="No effect.")
+    safety_identifier: Any = Field(None, description="No effect.")
+    prompt_cache_key: Any = Field(None, description="No effect.")
+    prompt_cache_options: Any = Field(None, description="No effect.")
+    prompt_cache_retention: Any = Field(None, description="No effect.")
+    moderation: None = Field(None, description=NEUTRAL)
+
+
+class CompletionFields(OpenAIBody):
+    """The fields of chat completions and completions."""
 
     stream_options: StreamOptions | None = None
-    temperature: float | None = Field(None, ge=0.0, le=2.0, description="0, the default, is greedy.")
-    seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Seed of the sampling.")
+    seed: int | None = Field(None, ge=-MAX_SEED - 1, le=MAX_SEED, description="Seed of the sampling.")
     max_tokens: int | None = Field(
         None, ge=1, description="Most tokens that an answer may have; a longer one is refused, never cut."
     )
     n: Literal[1] | None = Field(None, description="One answer.")
-    top_p: Any = Field(None, description=SAMPLING)
     frequency_penalty: Any = Field(None, description=SAMPLING)
     presence_penalty: Any = Field(None, description=SAMPLING)
     stop: Any = Field(None, description="No effect: an answer is a whole file, never a part of one.")
-    user: Any = Field(None, description="No effect.")
-    metadata: Any = Field(None, description="No effect.")
-    service_tier: Any = Field(None, description="No effect.")
     logit_bias: dict[str, Any] | None = Field(None, max_length=0, description=NEUTRAL)
 
 
@@ -149,8 +161,6 @@ class ChatRequest(CompletionFields):
     store: Literal[False] | None = Field(None, description="No effect: nothing is stored.")
     reasoning_effort: Any = Field(None, description="No effect.")
     verbosity: Any = Field(None, description="No effect.")
-    prompt_cache_key: Any = Field(None, description="No effect.")
-    safety_identifier: Any = Field(None, description="No effect.")
     adaptive_speculation: Any = Field(None, description=DRAFTING)
     speculation_length_on_strong_match: Any = Field(None, description=DRAFTING)
     speculation_min_length_on_strong_match: Any = Field(None, description=DRAFTING)
@@ -454,7 +464,8 @@ async def _complete(
     with_usage = call.stream_options is not None and bool(call.stream_options.include_usage)
     settings = state_of(request)[1]
     reply_to = partial(OpenAIReply, kind, call=call, settings=settings, token_limit=token_limit, with_usage=with_usage)
-    return await apply_chat(request, call, reading, reply_to, temperature=call.temperature or 0.0, seed=call.seed or 0)
+    seed = (call.seed or 0) & MAX_SEED  # OpenAI's may be negative
+    return await apply_chat(request, call, reading, reply_to, temperature=call.temperature or 0.0, seed=seed)
 
 
 async def apply_chat(

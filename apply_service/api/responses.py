@@ -21,8 +21,8 @@ from apply_service.api.errors import error_json
 from apply_service.api.openai import (
     NEUTRAL,
     REPORT_TEXT,
-    SAMPLING,
     EditBody,
+    OpenAIBody,
     OpenAIReply,
     TextFormat,
     apply_chat,
@@ -47,6 +47,7 @@ router = APIRouter()
 class InputText(RequestModel):
     type: Literal["input_text"]
     text: str
+    prompt_cache_breakpoint: Any = Field(None, description="No effect.")
 
 
 class InputMessage(RequestModel):
@@ -64,28 +65,27 @@ class TextOptions(RequestModel):
     verbosity: Any = Field(None, description="No effect.")
 
 
-class ResponsesRequest(EditBody):
+class ResponsesRequest(OpenAIBody):
     """An edit, tagged in the user message."""
 
     input: str | list[InputMessage] = Field(description="A tagged message; or messages, one of them the user's.")
     instructions: str | None = Field(None, description="As a system message.")
-    temperature: float | None = Field(None, ge=0.0, le=2.0, description="0, the default, is greedy.")
     max_output_tokens: int | None = Field(None, ge=1, description="Most tokens; a longer answer is refused, never cut.")
-    top_p: Any = Field(None, description=SAMPLING)
     text: TextOptions | None = Field(None, description=NEUTRAL)
     tools: list[Any] | None = Field(None, max_length=0, description=NEUTRAL)
     tool_choice: Literal["auto", "none"] | None = Field(None, description=NEUTRAL)
     include: list[Any] | None = Field(None, max_length=0, description=NEUTRAL)
+    top_logprobs: Literal[0] | None = Field(None, description=NEUTRAL)
+    prompt: None = Field(None, description=NEUTRAL)
+    context_management: None = Field(None, description=NEUTRAL)
     previous_response_id: None = Field(None, description=NEUTRAL)
     conversation: None = Field(None, description=NEUTRAL)
     background: Literal[False] | None = Field(None, description=NEUTRAL)
     truncation: Literal["disabled"] | None = Field(None, description=NEUTRAL)
     store: Literal[False] | None = Field(None, description="No effect: nothing is stored.")
     parallel_tool_calls: Any = Field(None, description="No effect: no tool is called.")
-    metadata: Any = Field(None, description="No effect.")
-    user: Any = Field(None, description="No effect.")
+    max_tool_calls: Any = Field(None, description="No effect: no tool is called.")
     reasoning: Any = Field(None, description="No effect.")
-    service_tier: Any = Field(None, description="No effect.")
     stream_options: Any = Field(None, description="No effect.")
 
 

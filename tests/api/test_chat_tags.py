@@ -1,10 +1,10 @@
 """Tagged messages: every client's layout is read, and no content is ever taken for a tag."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from apply_service.api.chat_edit import APPLY_TOKEN, MERCURY, MORPH, Tagged, read_tags
+from apply_service.api.chat_edit import APPLY_TOKEN, MERCURY, MORPH, Tagged, read_chat, read_tags
 from apply_service.errors import AmbiguousTags, ApplyError, NotAnEdit
 
 PROMPT = (
@@ -52,6 +52,42 @@ def test_every_layout_is_read(layout: str) -> None:
     assert read is not None
     instruction = "I do." if "{i}" in layout else ""
     assert (read.instruction, read.code, read.update) == (instruction, "a\n  b\n", "# ...\nb")
+
+
+OTHER_LAYOUTS = (
+    "<update>{u}</update>\n<code>{c}</code>",
+    "<instruction>{i}</instruction>\n<update>{u}</update>\n<code>{c}</code>",
+    "<update>{u}</update>\n<instructions>{i}</instructions>\n<code>{c}</code>\n",
+    "Apply this:\n<update>{u}</update>\n<code>{c}</code>\n<instruction>{i}</instruction>\nThanks.",
+    "<code>{c}</code>\n<instruction>{i}</instruction>\n<update>{u}</update>",
+    "<code>{c}</code>\n<update>{u}</update>\n<instruction>{i}</instruction>",
+)
+
+
+@pytest.mark.parametrize("layout", OTHER_LAYOUTS)
+def test_the_tags_may_come_in_another_order(layout: str) -> None:
+    edit = read_chat([], [layout.format(i="I do.", c="a\n  b\n", u="# ...\nb")], None, MORPH)
+    assert (edit.original, edit.update, edit.instruction) == (
+        "a\n  b\n",
+        "# ...\nb",
+        "I do." if "{i}" in layout else "",
+    )
+
+
+@settings(max_examples=400, deadline=None, print_blob=True)
+@given(st.sampled_from(OTHER_LAYOUTS), CONTENT, CONTENT, CONTENT)
+def test_content_in_another_order_is_read_exactly_or_refused(
+    layout: str, instruction: str, code: str, update: str
+) -> None:
+    assume(
+        "</code><update>" not in "".join((instruction + "@" + code + "@" + update).split())
+    )  # the usual order's seam
+    try:
+        edit = read_chat([], [layout.format(i=instruction, c=code, u=update)], None, MORPH)
+    except (AmbiguousTags, NotAnEdit):
+        return
+    read = (edit.original, edit.update, edit.instruction)
+    assert read == (code, update, instruction if "{i}" in layout else "")
 
 
 def test_text_around_the_tags_is_kept_apart() -> None:
@@ -158,7 +194,8 @@ def test_what_has_no_seam_is_no_tagged_message(text: str) -> None:
         "<code>a</code><update>b",
         "a</code><update>b</update>",
         "see <code>a</code><update>b</update>",
-        "<code>a</code><update>b</update>\n<instruction>late</instruction>",
+        "<code>a</code><update>b</update>\n<code>late</code>",
+        "<update>first</update> and\n<code>a</code><update>b</update>",
     ],
 )
 def test_tags_that_do_not_fit_are_no_edit(text: str) -> None:

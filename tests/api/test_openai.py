@@ -176,6 +176,9 @@ DEFAULTS = {
     "logit_bias": {},
     "store": False,
     "metadata": {"a": "b"},
+    "moderation": None,
+    "prompt_cache_options": {"mode": "implicit"},
+    "prompt_cache_retention": "24h",
     "stream_options": {"include_usage": None, "include_obfuscation": False},
 }
 MEANT = {
@@ -188,6 +191,7 @@ MEANT = {
     "modalities": ["text", "audio"],
     "logit_bias": {"50256": -100},
     "store": True,
+    "moderation": {"model": "omni-moderation-latest"},
 }
 
 
@@ -199,6 +203,23 @@ def test_openais_defaults_are_taken_and_change_nothing() -> None:
         answer = http.post("/v1/completions", json={"prompt": [TAGGED], "logprobs": None, "best_of": 1, "echo": False})
         assert answer.status_code == 200
     assert len({(edit.original, edit.update, edit.temperature, edit.seed) for edit in run.requests}) == 1
+
+
+def test_marks_for_caches_on_the_parts_of_a_message_are_taken() -> None:
+    part = {"type": "text", "text": TAGGED, "cache_control": {"type": "ephemeral"}, "prompt_cache_breakpoint": {}}
+    run = ScriptedRun()
+    with client(run) as http:
+        body = {"model": "auto", "messages": [{"role": "user", "content": [part]}]}
+        assert http.post("/v1/chat/completions", json=body).status_code == 200
+    assert run.edits[0].update == "new\n"
+
+
+def test_seeds_may_be_negative_as_openais() -> None:
+    run = ScriptedRun()
+    with client(run) as http:
+        for seed in (-1, -(2**63), 2**63 - 1):
+            assert http.post("/v1/chat/completions", json=CHAT | {"seed": seed}).status_code == 200
+    assert [request.seed for request in run.requests] == [2**63 - 1, 0, 2**63 - 1]
 
 
 @pytest.mark.parametrize("name", MEANT)
@@ -227,7 +248,7 @@ def test_a_slash_too_many_in_a_base_url(path: str) -> None:
     ("changes", "message"),
     [
         ({"n": 2}, "'n'"),
-        ({"seed": -1}, "'seed'"),
+        ({"seed": 2**63}, "'seed'"),
         ({"temperature": 3}, "'temperature'"),
         ({"max_tokens": 0}, "'max_tokens'"),
         ({"stream": "yes"}, "'stream'"),

@@ -12,6 +12,7 @@ from tests.doubles import ScriptedRun, make_result
 
 USER = {"role": "user", "content": [{"type": "input_text", "text": TAGGED}]}
 NEUTRAL = {"store": False, "tools": [], "text": {"format": {"type": "text"}}, "include": [], "metadata": {"a": "b"}}
+NEUTRAL |= {"prompt_cache_key": "k", "safety_identifier": "s", "top_logprobs": 0, "max_tool_calls": 1, "prompt": None}
 
 
 @pytest.mark.parametrize("asked", [TAGGED, [USER], [{"role": "system", "content": "Merge."}, USER]])
@@ -61,6 +62,7 @@ def test_a_stream_tells_the_text_in_openais_events() -> None:
         ({"input": TAGGED, "previous_response_id": "resp_1"}, "invalid_field"),
         ({"input": TAGGED, "text": {"format": {"type": "json_schema"}}}, "invalid_field"),
         ({"input": TAGGED, "max_output_tokens": 5}, "truncated"),
+        ({"input": TAGGED, "prompt": {"id": "pmpt_1"}}, "invalid_field"),
         ({"input": TAGGED, "bla": 1}, "unknown_field"),
     ],
 )

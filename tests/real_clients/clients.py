@@ -84,10 +84,15 @@ def say(**said: Any) -> None:
     print(json.dumps(said), file=OUT, flush=True)
 
 
+def n_active() -> int:
+    """How many edits the server works on."""
+    return int(json.load(urlopen(f"{JOB['url']}/readyz", timeout=60))["n_active"])
+
+
 def idle_s() -> float:
     """Wait until the server works on nothing; seconds."""
     began = time.monotonic()
-    while json.load(urlopen(f"{JOB['url']}/readyz", timeout=60))["n_active"] > 0:
+    while n_active() > 0:
         time.sleep(0.01)
     return time.monotonic() - began
 
@@ -160,18 +165,21 @@ async def ask_mcp(client: str, command: list[str], variables: dict[str, str], to
 
 
 async def stop_mcp(client: str, session: Client, tool: str, update_name: str) -> None:
-    """Give up a call of the slow edit."""
+    """Give up a call of the slow edit, once the server works on it."""
     longest_s, slow = whole_s(), JOB["slow"]
     file = FOLDER / slow["path"]
     file.write_bytes(slow["original"].encode())
     arguments = {"path": str(file), update_name: slow["update"], "instruction": "I do."}
+    call = asyncio.create_task(session.call_tool(tool, arguments))
+    while not call.done() and await asyncio.to_thread(n_active) == 0:
+        await asyncio.sleep(0.01)
+    call.cancel()
     try:
-        answer = await asyncio.wait_for(session.call_tool(tool, arguments), STOP_S)
-        said = {"text": str(answer)[:200]}
-    except TimeoutError as error:
+        said = {"text": str(await call)[:200]}
+    except asyncio.CancelledError as error:
         said = refusal(error)
     left_s = await asyncio.to_thread(idle_s)
-    say(client=client, edit="cancelled", is_freed=left_s < (longest_s - STOP_S) / 2, **said)
+    say(client=client, edit="cancelled", is_freed=left_s < longest_s / 2, **said)
 
 
 async def ask_servers() -> None:
