@@ -147,15 +147,19 @@ def _by_target(
         regions = touched
         if not is_past_context and 2 * sum(region.n_lines for region in regions) > n_lines:
             regions = ()
-    try:
-        return (yield from _decided_by(target, request, runtime, job, regions, deadline))
-    except ContextLimitExceeded:
-        narrower = () if windows == "never" else touched
-        if not all(target.fits(cut_job(job, region), request) for region in narrower):
-            narrower = find_regions(job.prediction, job.original, job.language, scope_lines=0)
-        if not narrower or narrower == regions:
-            raise
-    return (yield from _decided_by(target, request, runtime, job, narrower, deadline))
+    tried: list[Sequence[Region]] = []
+    while True:  # with ever smaller regions, until they fit
+        try:
+            return (yield from _decided_by(target, request, runtime, job, regions, deadline))
+        except ContextLimitExceeded:
+            if windows == "never" or not touched:
+                raise
+            tried.append(regions)
+            smallest = tuple(find_regions(job.prediction, job.original, job.language, scope_lines=0))
+            narrower = [one for one in (touched, smallest) if one and one not in tried]
+            if not narrower:
+                raise
+            regions = narrower[0]
 
 
 def _decided_by(

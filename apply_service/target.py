@@ -90,9 +90,6 @@ class Decider(Protocol):
     @property
     def info(self) -> TargetInfo: ...
 
-    def fits(self, job: EditJob, request: ApplyRequest) -> bool:
-        """Whether the job fits the context, as far as is known."""
-
     def decide(
         self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, deadline: Deadline, *, is_streamed: bool
     ) -> Deciding:
@@ -165,13 +162,6 @@ class Target:
             self.calibration,
             self.windows,
         )
-
-    def fits(self, job: EditJob, request: ApplyRequest) -> bool:
-        try:
-            decoding = open_decoding(job, request, self, "none")
-        except ContextLimitExceeded:
-            return False
-        return len(decoding.prompt_ids) + decoding.max_new_tokens <= self.engine.context_limit
 
     def decide(
         self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, deadline: Deadline, *, is_streamed: bool

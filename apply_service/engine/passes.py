@@ -174,7 +174,7 @@ Capture = Callable[[Compute], tuple[PassOutput, Replay]]
 
 
 class Passes:
-    """Runs passes step by step.  With `capture` (`CudaCapture()`, except in tests) captures the first pass of a key and
+    """Runs passes step by step, or with `capture` (`CudaCapture()`, but in tests) captures the first pass of a key and
     replays it for the others."""
 
     def __init__(self, device: torch.device, capture: Capture | None = None, *, max_graphs: int = MAX_GRAPHS) -> None:

@@ -35,10 +35,6 @@ class RemoteTarget:
         self.client = client
         self._model = model
 
-    def fits(self, job: EditJob, request: ApplyRequest) -> bool:  # noqa: ARG002
-        """True: only the server knows."""
-        return True
-
     def decide(
         self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, deadline: Deadline, *, is_streamed: bool
     ) -> Deciding:

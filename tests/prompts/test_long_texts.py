@@ -22,7 +22,7 @@ from apply_service.prompts.compact import Compact
 from apply_service.prompts.tokenizer import ChatTokenizer, ContentTokenizer
 from apply_service.protocols import EditJob, PromptFormat
 from apply_service.settings import Settings
-from apply_service.target import CHARS_PER_TOKEN, Runtime, Target
+from apply_service.target import CHARS_PER_TOKEN, Runtime, Target, in_process, open_decoding
 from apply_service.types import ApplyRequest
 from tests.engine.tiny_models import tiny_tokenizer
 from tests.fake_engine import FakeEngine, hashed
@@ -71,7 +71,6 @@ def test_a_hopeless_text_is_refused_from_its_beginning(
     lines = tuple(update.split("\n"))
     job = replace(job, original=original, update=update, prediction=replace(job.prediction, update_lines=lines))
     request = ApplyRequest(original=original, update=update)
-    assert not target.fits(job, request)
     for run in (
         target.decide([job], request, "none", Deadline(), is_streamed=False),
         target.score([(job, job.prediction)], request, Deadline()),
@@ -128,7 +127,8 @@ def test_the_embedded_model_refuses_five_megabytes_at_once() -> None:
     job = read("x" * 5_000_000, LAZY)
     request = ApplyRequest(original=job.original, update=job.update)
     began = time.process_time()
-    assert not runtime.load("embedded").fits(job, request)
+    with pytest.raises(ContextLimitExceeded):
+        open_decoding(job, request, in_process(runtime.load("embedded")), "none")
     assert time.process_time() - began < 1.0
 
 
