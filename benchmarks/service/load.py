@@ -272,9 +272,9 @@ def _percentiles(values: Iterable[float]) -> dict[str, float] | None:
 
 
 def memory(gauges: Sequence[Gauges]) -> dict[str, float] | None:
-    """Resident memory in the first and the last fifth, in MiB, once a fifth of the run has warmed caches and
-    allocators; None where the run was too short."""
-    warm = [gauge.memory_mb for gauge in gauges[len(gauges) // 5 :]]
+    """Resident memory in the first and the last fifth of the second half, in MiB; None where the run was too short.
+    The largest requests come late now and then, and until then memory grows in steps."""
+    warm = [gauge.memory_mb for gauge in gauges[len(gauges) // 2 :]]
     n_fifth = len(warm) // 5
     if n_fifth < 2:
         return None
