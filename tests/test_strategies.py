@@ -27,7 +27,7 @@ CERTAIN = ApplyRequest(
     update="# ... existing code ...\n\ndef one():\n    return 11\n\n\ndef two():\n# ... existing code ...\n",
     path="numbers.py",
 )
-LIKELY = replace(CERTAIN, update="# ... existing code ...\ndef one():\n    return 11\n# ... existing code ...\n")
+LIKELY = replace(CERTAIN, update="def one():\n    return 11\n")
 GUESS = replace(CERTAIN, update="x = 1\n")
 DETERMINED = replace(CERTAIN, update="@@ -4,2 +4,2 @@\n def one():\n-    return 1\n+    return 11\n")
 

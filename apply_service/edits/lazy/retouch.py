@@ -28,6 +28,7 @@ MAX_RENEWED = 4
 _KEY = re.compile(r"^\W*([\w.@$-]{2,})\s*(?:[:=({]|$)")
 _JUMP = re.compile(r"\s*(return|throw|raise|break|continue|goto)\b")
 _NAME = re.compile(r"[\w.$-]{3,}")
+_WORD = re.compile(r"[^\W\d]\w+")
 _REMOVED = re.compile(r"\b(?:removed?|removes|deleted?|dropped|gone)\b", re.IGNORECASE)
 
 
@@ -104,7 +105,8 @@ def is_namesake(old: str, new: str) -> bool:
     keys = [_KEY.match(text) for text in (old, new)]
     if keys[0] and keys[1] and keys[0][1] == keys[1][1]:
         return True
-    return likeness(essence(old), essence(new)) >= MIN_ALIKE
+    names = (set(_WORD.findall(text)) for text in (old, new))
+    return bool(set.intersection(*names)) and likeness(essence(old), essence(new)) >= MIN_ALIKE
 
 
 # -- scopes that the snippet closes ------------------------------------------------------------------------------------
