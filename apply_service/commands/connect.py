@@ -21,7 +21,7 @@ from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, read_source
 from apply_service.disk.paths import Roots
 from apply_service.errors import FileNotWritable, InvalidField, UnsupportedParameter
-from apply_service.settings import Settings
+from apply_service.settings import AUTO, Settings
 
 NAME = "apply-service"
 URL = "http://127.0.0.1:8765"
@@ -50,7 +50,7 @@ class Client(NamedTuple):
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command; the exit code.  Raises ApplyError."""
     folder = Roots([arguments.root]).folders[0]
-    clients = all_clients(str(folder), settings.server)
+    clients = all_clients(str(folder), None if settings.server == AUTO else settings.server)
     if (client := clients.get(arguments.client)) is None:
         raise InvalidField("There is no such client.", value=arguments.client, limit=list(clients), remedy="Name one.")
     if not client.snippet:

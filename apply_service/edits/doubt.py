@@ -58,10 +58,10 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
     if chance >= thresholds.apply:
         return None
     this = next((one.ops for one in prediction.readings if one.text == merged), prediction.ops)
-    said = [in_words(chance), *prediction.reasons[:MAX_RANGES], *what_to_show(this)]
+    # Without a reason, what the answer does is all that can be told.
+    does = f"this one would {tell_difference(keep_all(job.original), this) or 'change nothing'}"
+    said = [in_words(chance), *(prediction.reasons[:MAX_RANGES] or [does]), *what_to_show(this)]
     said += [f"another reading would {other.difference}" for other in other_readings(prediction, merged)[:1]]
-    if len(said) == 1:  # what it does is all that can be told
-        said.append(f"this one would {tell_difference(keep_all(job.original), this) or 'change nothing'}")
     return Verdict(DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(said))
 
 

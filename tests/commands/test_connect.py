@@ -147,7 +147,7 @@ def test_a_file_that_does_not_fit_is_left_alone_and_the_entry_printed(
     out, err = capsysbinary.readouterr()
     assert out.decode() == all_clients(str(folder))[name].snippet
     assert why in err.decode()
-    assert b"[file_not_writable]" in err
+    assert b"The entry cannot be added" in err
     assert path.read_bytes() == text.encode()
     assert not list(Path(os.environ["XDG_STATE_HOME"]).rglob("*.json"))
 
@@ -170,7 +170,7 @@ def test_a_program_is_not_written(capsysbinary: pytest.CaptureFixture[bytes]) ->
         assert main(["connect", name, "--write"]) == 2
         out, err = capsysbinary.readouterr()
         assert out.startswith(b"require(")
-        assert b"[unsupported_parameter]" in err
+        assert b"is a program, which is not written" in err
     assert main(["connect", "emacs"]) == 2
 
 

@@ -42,7 +42,7 @@ def test_a_doubt_without_a_reason_says_what_the_answer_does() -> None:
     doubted = replace(known, prediction=replace(known.prediction, reasons=(), readings=()))
     found = find_doubt(doubted, doubted.prediction.text)
     assert found is not None
-    assert found.message == "60% sure; this one would add `b = 2`"
+    assert found.message == ("60% sure; this one would add `b = 2`; to be sure, show line 1 (`a = 1`) above `b = 2`")
 
 
 def test_what_is_more_likely_wrong_than_right_is_an_error() -> None:
