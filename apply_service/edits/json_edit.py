@@ -8,6 +8,9 @@ that does not stand there as it is, is sought by lines, as search/replace blocks
 from __future__ import annotations
 
 import json
+import re
+from bisect import bisect_right, insort
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -41,6 +44,11 @@ OTHER_CALLS = ("insert_line", "insert_text", CREATED)
 MAX_DEPTH = 6
 MAX_EDITS = 5_000
 """Of one file: an answer with more changes would hold up others while it is handed over."""
+MANY = 50
+"""From so many edits on, the words of the file are indexed; below, searching the file for each takes less time."""
+MAX_STANDS = 16
+"""Places that are tried for one edit.  If all words of its old text are more frequent, the file is searched."""
+WORD = re.compile(r"\w+")
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
@@ -68,8 +76,10 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     if len(picked) > MAX_EDITS:
         message, remedy = "the JSON has too many edits of one file", "send the whole file, or fewer edits at a time"
         raise TooLarge(message, value=len(picked), limit=MAX_EDITS, remedy=remedy)
-    text = original
-    for number, replacement in enumerate(picked, 1):
+    plan = Plan(original if len(picked) >= MANY else "")
+    n_planned = next((n for n, one in enumerate(picked) if not plan.add(one)), len(picked))
+    text = plan.text() if n_planned else original
+    for number, replacement in enumerate(picked[n_planned:], n_planned + 1):
         text = _replace(text, replacement, f"edit {number}", trust)
     return trust.prediction_of(original, text, lines, n_own=len(lines))
 
@@ -148,6 +158,59 @@ def _replacements(value: object, path: str | None, depth: int = 0) -> Iterator[R
         inside = [value[name] for name in (*LISTS, *CALLS) if name in value]
     for item in inside if depth < MAX_DEPTH else ():
         yield from _replacements(item, path, depth + 1)
+
+
+class Plan:
+    """Replacements in a text whose old texts are found by their words, not by a search of the whole text for each.
+
+    No two of them change the same line.  So each can be found in the text as it was, whichever comes first, and no word
+    of the changed text is made of pieces of two of them.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts: defaultdict[str, list[int]] = defaultdict(list)
+        for word in WORD.finditer(text):
+            self._starts[word[0]].append(word.start())
+        self._changed: list[tuple[int, int, str]] = []
+        """Start and end of each stretch of changed lines, and the text in its place; in the order of the text."""
+        self._new_words: set[str] = set()
+
+    def add(self, replacement: Replacement) -> bool:
+        """Plan a replacement if its old text is known to stand once; otherwise nothing happens.  Whether it is."""
+        text, old, new = self._text, replacement.old, replacement.new
+        whole = [word for word in WORD.finditer(old) if word.start() > 0 and word.end() < len(old)]
+        rarest = min(whole, key=lambda word: len(self._starts.get(word[0], ())), default=None)
+        if rarest is None or rarest[0] in self._new_words or old == new or replacement.replaces_all:
+            return False
+        places = [start - rarest.start() for start in self._starts.get(rarest[0], ())]
+        if len(places) > MAX_STANDS or any(self._is_changed(at, at + len(old)) for at in places):
+            return False
+        places = [at for at in places if at >= 0 and text.startswith(old, at)]
+        if len(places) != 1:
+            return False
+        start, end = text.rfind("\n", 0, places[0]) + 1, places[0] + len(old)
+        if not (old.endswith("\n") and new.endswith("\n")):
+            end = text.find("\n", end) + 1 or len(text)
+        if self._is_changed(start, end):
+            return False
+        lines = text[start : places[0]] + new + text[places[0] + len(old) : end]
+        insort(self._changed, (start, end, lines))
+        self._new_words.update(WORD.findall(lines))
+        return True
+
+    def text(self) -> str:
+        """The text with all replacements made."""
+        pieces, done = [], 0
+        for start, end, lines in self._changed:
+            pieces += [self._text[done:start], lines]
+            done = end
+        return "".join([*pieces, self._text[done:]])
+
+    def _is_changed(self, start: int, end: int) -> bool:
+        """Whether any of these characters is in a changed line."""
+        at = bisect_right(self._changed, start, key=lambda changed: changed[1])
+        return at < len(self._changed) and self._changed[at][0] < end
 
 
 def _replace(text: str, replacement: Replacement, label: str, trust: Trust) -> str:

@@ -10,7 +10,7 @@ import pytest
 from apply_service.edits import json_edit
 from apply_service.edits.json_edit import Replacement, read_replacements
 from apply_service.edits.reply import detect_format
-from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
+from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import draw_script
@@ -131,9 +131,35 @@ def test_objects_one_a_line_are_all_carried_out() -> None:
     assert predict(original, update).text == original.replace("= 0", "= 1")
 
 
-def test_each_edit_is_made_in_what_the_one_before_left() -> None:
-    edits = [pair("a\n", "b\nc\n"), pair("c\n", "d\n"), pair("b\nd", "e")]
-    assert predict("a\n", json.dumps(edits)).text == "e\n"
+def outcome(original: str, update: str) -> str:
+    try:
+        return json_edit.predict(original, update, EditContext()).text
+    except ApplyError as error:
+        return error.message
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_many_edits_are_made_as_one_after_the_other(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of the text as it is by then: in one line, beside each other, across lines, twice, in what was new."""
+    dice = random.Random(seed)
+
+    def words(n: int) -> str:
+        return "".join(dice.choice("abcdefgh") + dice.choice(["", " ", "(", "\n", "\n"]) for _ in range(n))
+
+    original = text = words(120) + dice.choice(["", "\n"])
+    pairs = []
+    for _ in range(dice.choice([1, 3, 6, 12])):
+        start = dice.randrange(len(text))
+        old, new = text[start : start + dice.randint(4, 16)], words(dice.randint(0, 6)) + dice.choice(["", "\n"])
+        if text.count(old) > 1 and dice.random() < 0.9:
+            continue
+        pairs.append({"old_string": old, "new_string": new})
+        text = text.replace(old, new, 1)
+    update = json.dumps({"edits": pairs})
+    monkeypatch.setattr(json_edit, "MANY", len(pairs) + 1)
+    expected = outcome(original, update)
+    monkeypatch.setattr(json_edit, "MANY", 1)
+    assert outcome(original, update) == expected
 
 
 @pytest.mark.parametrize(
