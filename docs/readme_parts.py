@@ -28,6 +28,7 @@ def receipt(items):
 '''
 SNIPPET = """\
 def total(items, discount=0):
+    \"\"\"What all items cost, with two decimals.\"\"\"
     # ... existing code ...
     return round(cost * (1 - discount), 2)
 
