@@ -141,7 +141,8 @@ def export(root: Path, folder: Path) -> Path:
         subprocess.Popen(command, stdout=subprocess.PIPE) as process,
         tarfile.open(fileobj=process.stdout, mode="r|") as archive,
     ):
-        archive.extractall(folder, filter="data")
+        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4 and newer
+        archive.extractall(folder, **safe)
     return folder
 
 

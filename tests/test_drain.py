@@ -98,7 +98,7 @@ class Runtime:
 build.open_service = lambda runtime, settings: service.Service(hang)
 build.build_runtime = lambda settings: Runtime()
 service.JOIN_TIMEOUT_S = 0.1
-serve.run(Namespace(), Settings(port=0, drain_timeout_s=0))
+serve.run(Namespace(background=False), Settings(port=0, drain_timeout_s=0))
 """
 
 

@@ -58,6 +58,8 @@ def replaced(
     """Search/replace blocks that change or delete `n_blocks` lines."""
     old = read(name) if text is None else text
     rows = unique_rows(old)
+    if deletes:  # comments, so that what is left still parses
+        rows = [row for row in rows if old[row].lstrip().startswith(note)]
     rows = [rows[len(rows) * (k + 1) // (n_blocks + 1)] for k in range(n_blocks)]
     new, blocks = list(old), list[str]()
     for row in rows:
