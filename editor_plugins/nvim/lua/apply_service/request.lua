@@ -2,6 +2,7 @@
 local client = require("apply_service.client")
 local document = require("apply_service.document")
 local errors = require("apply_service.errors")
+local motions = require("apply_service.motions")
 local notice = require("apply_service.notice")
 local progress = require("apply_service.progress")
 local proposal = require("apply_service.proposal")
@@ -68,7 +69,16 @@ local function should_accept(answer, rule)
   return rule == "always" or (rule == "clean" and not verdicts.has_findings(answer))
 end
 
+local function hunks(n)
+  return n == 1 and "1 hunk" or n .. " hunks"
+end
+
 local function present(buffer, offered, answer, options)
+  local is_accepted = #offered.hunks > 0 and should_accept(answer, options.auto_accept)
+  if #offered.hunks > 0 then
+    proposals.open(buffer, offered)
+    motions.go_first(buffer)
+  end
   if options.verdicts == "always" or (options.verdicts == "findings" and verdicts.has_findings(answer)) then
     verdicts.show(buffer)
   end
@@ -76,9 +86,10 @@ local function present(buffer, offered, answer, options)
     progress.clear(buffer)
     return notice.info("the edit changes nothing")
   end
-  proposals.open(buffer, offered)
-  if should_accept(answer, options.auto_accept) then
-    proposals.accept(buffer, offered:in_state("pending"))
+  if not is_accepted then
+    notice.info(("%s (:ApplyAccept takes the one under the cursor, :ApplyAccept! all)"):format(hunks(#offered.hunks)))
+  elseif proposals.accept(buffer, offered:in_state("pending")) then
+    notice.info(("%s accepted (u takes them back)"):format(hunks(#offered.hunks)))
   end
 end
 
