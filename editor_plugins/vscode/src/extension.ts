@@ -11,6 +11,7 @@ import { Drawing } from "./editor/drawing.js";
 import { Lenses } from "./editor/lenses.js";
 import { Notices } from "./editor/notices.js";
 import { Pages } from "./editor/pages.js";
+import { Replies } from "./editor/replies.js";
 import { Requests } from "./editor/requests.js";
 import { bindStatus } from "./editor/reviewStatus.js";
 import { Reviews } from "./editor/reviews.js";
@@ -29,7 +30,8 @@ export function activate(context: vscode.ExtensionContext): void {
   const server = new LocalServer((line) => log.info(line));
   const views = { statusBar, diffView, rate: new TokenRate() };
   const requests = new Requests({ reviews, diagnostics, notices, keys, server, views, log });
-  const commands = new Commands({ requests, reviews, diffView, pages, notices, keys, log });
+  const replies = new Replies({ requests, reviews, notices, keys });
+  const commands = new Commands({ requests, replies, reviews, diffView, pages, notices, keys, log });
   context.subscriptions.push(
     log,
     { dispose: () => server.stop() },

@@ -42,6 +42,11 @@ const SET_KEY: Remedy = {
   act: () => vscode.commands.executeCommand("applyService.setApiKey"),
 };
 
+const APPLY_REPLY: Remedy = {
+  label: "Apply to All Its Files",
+  act: () => vscode.commands.executeCommand("applyService.applyReply"),
+};
+
 type Outcome = { readonly answer: NativeAnswer } | { readonly failure: Failure };
 
 interface Running {
@@ -141,7 +146,10 @@ export class Requests implements vscode.Disposable {
     // Over before anything is awaited: hunks may be accepted, and another edit asked for.
     this.#end(running);
     if ("failure" in outcome) this.#fail(document, edit, outcome.failure, options);
-    else await this.#receive(document, source.text, outcome.answer, options);
+    else {
+      const fault = await this.receive(document, source.text, outcome.answer, options);
+      if (fault !== null) this.#parts.notices.error(fault);
+    }
   }
 
   async #ask(
@@ -195,25 +203,35 @@ export class Requests implements vscode.Disposable {
     return isLocal(options.url) && !options["startServer.enabled"] ? [start, SETTINGS] : [SETTINGS];
   }
 
-  async #receive(document: vscode.TextDocument, sent: string, answer: NativeAnswer, options: Options): Promise<void> {
-    const { notices, views, log } = this.#parts;
-    if (document.isClosed) return notices.error("The document was closed; nothing was changed.");
+  /** Shows the proposal of an answer to the text that was sent. Null, or in a sentence why there is none. */
+  async receive(
+    document: vscode.TextDocument,
+    sent: string,
+    answer: NativeAnswer,
+    options: Options,
+  ): Promise<string | null> {
+    const { views, log } = this.#parts;
+    if (document.isClosed) return "The document was closed; nothing was changed.";
     const proposal = proposalFor(sent, document.getText(), answer, lineEndOf(document));
     if (!(proposal instanceof Proposal)) {
       views.statusBar.set(document, { phase: "failed", code: proposal.code });
-      return notices.error(`${proposal.words} [${proposal.code}]`);
+      return `${proposal.words} [${proposal.code}]`;
     }
     this.#answers.set(keyOf(document), answer);
     views.rate.learn(answer);
     log.info(`${nameOf(document)}: ${proposal.hunks.length} hunks, ${speedOf(answer)}, decided by ${answer.strategy}`);
     await this.#present(document, proposal, options);
+    return null;
   }
 
   async #present(document: vscode.TextDocument, proposal: Proposal, options: Options): Promise<void> {
     const { reviews, diagnostics, notices, views } = this.#parts;
     const { answer } = proposal;
     const found = answer.verdicts.filter(({ severity }) => severity !== "pass").map(({ check }) => check);
-    if (hasFindings(answer)) notices.warn(`The checks found something: ${found.join(", ")}.`, SHOW_VERDICTS);
+    if (hasFindings(answer)) {
+      const remedies = found.includes("other_files") ? [SHOW_VERDICTS, APPLY_REPLY] : [SHOW_VERDICTS];
+      notices.warn(`The checks found something: ${found.join(", ")}.`, ...remedies);
+    }
     if (proposal.hunks.length === 0) {
       views.statusBar.set(document, { phase: "ready" });
       diagnostics.show(document, proposal);
