@@ -9,12 +9,15 @@ import {
   type NativeAnswer,
 } from "apply-service-client";
 import type { Options } from "./options.js";
+import type { FoundServer } from "./programs.js";
 
 /** Who is asked, and how. */
 export interface Connection {
   readonly options: Options;
   readonly apiKey: string | undefined;
   readonly signal: AbortSignal;
+  /** Finds another server of the user's where none answers; null: there is none. Absent: none is looked for. */
+  readonly findServer?: (() => Promise<FoundServer | null>) | undefined;
   /** Starts a server where none answers; throws where it cannot. Absent: none is to be started. */
   readonly startServer?: ((signal: AbortSignal) => Promise<void>) | undefined;
 }
@@ -49,15 +52,19 @@ export async function connect(url: string, timeoutS: number, signal: AbortSignal
 }
 
 /** A client of a service that answers. */
-async function reach({ options, apiKey, signal, startServer }: Connection): Promise<ApplyClient> {
+async function reach({ options, apiKey, signal, findServer, startServer }: Connection): Promise<ApplyClient> {
+  const clientOf = (baseUrl: string, key: string | undefined): ApplyClient =>
+    new ApplyClient({ baseUrl, timeoutMs: options.timeoutSeconds * 1000, ...(key !== undefined && { apiKey: key }) });
   try {
     await connect(options.url, options.connectTimeoutSeconds, signal);
   } catch (error) {
-    if (startServer === undefined || signal.aborted) throw error;
+    signal.throwIfAborted();
+    const found = await findServer?.();
+    if (found) return clientOf(found.url, found.apiKey);
+    if (startServer === undefined) throw error;
     await startServer(signal);
   }
-  const key = apiKey === undefined ? {} : { apiKey };
-  return new ApplyClient({ baseUrl: options.url, timeoutMs: options.timeoutSeconds * 1000, ...key });
+  return clientOf(options.url, apiKey);
 }
 
 async function streamed(client: ApplyClient, exchange: Exchange): Promise<NativeAnswer> {

@@ -6,7 +6,9 @@ import * as vscode from "vscode";
 import type { BatchItem } from "apply-service-client";
 import { askBatch } from "../core/exchange.js";
 import { failureOf } from "../core/failure.js";
+import type { LocalServer } from "../core/localServer.js";
 import { OptionError, type Options } from "../core/options.js";
+import type { FoundServer } from "../core/programs.js";
 import { answerOfItem, isInside, nameOfItem, namesOf, summary } from "../core/reply.js";
 import { sha256, textFault } from "../core/request.js";
 import { refusalOf, sourceOf } from "./documents.js";
@@ -21,6 +23,7 @@ interface Parts {
   readonly reviews: Reviews;
   readonly notices: Notices;
   readonly keys: ApiKeys;
+  readonly server: LocalServer;
 }
 
 /** A file of the reply as it was sent. */
@@ -92,10 +95,15 @@ export class Replies {
   /** The service says first which files it wants, then what becomes of them. */
   async #run(folder: vscode.Uri, patch: string, signal: AbortSignal): Promise<void> {
     const options = { ...optionsFor(undefined), autoAccept: "never" } as const;
+    const { server } = this.#parts;
     const apiKey = await this.#parts.keys.get(options.url);
+    const findServer = (): Promise<FoundServer | null> => server.findUserServer(options);
+    const startServer = options["startServer.enabled"]
+      ? (waiting: AbortSignal): Promise<void> => server.start(options, waiting)
+      : undefined;
     const request = { patch, mode: "independent", on_verdict: { ...options.onVerdict } } as const;
     const ask = (files: { path: string; original: string; base_sha256: string }[]): Promise<BatchItem[]> =>
-      askBatch({ options, apiKey, signal }, { ...request, files }).then(({ items }) => items);
+      askBatch({ options, apiKey, signal, findServer, startServer }, { ...request, files }).then(({ items }) => items);
     const named = await ask([]);
     const sent = await this.#read(folder, namesOf(named));
     const files = [...sent].map(([name, { text }]) => ({ path: name, original: text, base_sha256: sha256(text) }));

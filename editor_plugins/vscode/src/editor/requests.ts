@@ -7,6 +7,7 @@ import { ask } from "../core/exchange.js";
 import { CANCELLED, type Failure, failureOf } from "../core/failure.js";
 import { isLocal, type LocalServer } from "../core/localServer.js";
 import { OptionError, type Options } from "../core/options.js";
+import type { FoundServer } from "../core/programs.js";
 import { Proposal } from "../core/proposal.js";
 import { requestOf, type Source, textFault, type WantedEdit } from "../core/request.js";
 import { speedOf, statusText } from "../core/status.js";
@@ -170,7 +171,10 @@ export class Requests implements vscode.Disposable {
         ? (waiting: AbortSignal): Promise<void> => server.start(options, waiting)
         : undefined;
       const onText = (text: string): void => stream.add(text);
-      return { answer: await ask({ options, apiKey, request, signal, onText, startServer }) };
+      const findServer = (): Promise<FoundServer | null> => server.findUserServer(options);
+      const answer = await ask({ options, apiKey, request, signal, onText, findServer, startServer });
+      if (isLocal(options.url)) views.statusBar.setServer("ready");
+      return { answer };
     } catch (error) {
       if (!(error instanceof ApplyError) && !signal.aborted) log.error(error instanceof Error ? error : String(error));
       return { failure: failureOf(error, signal.aborted) };
@@ -184,6 +188,7 @@ export class Requests implements vscode.Disposable {
     const { notices, views } = this.#parts;
     views.diffView.showProvisional(document, document.getText());
     if (failure.kind === CANCELLED.kind) {
+      void this.#parts.server.look(options);
       views.statusBar.set(document, { phase: "ready" });
       return notices.info(failure.words);
     }
@@ -193,6 +198,9 @@ export class Requests implements vscode.Disposable {
         failure.kind === "offline" ? { phase: "offline" } : { phase: "failed", code: failure.code },
       );
     }
+    if (failure.kind === "offline") void this.#parts.server.look(options);
+    else if (isLocal(options.url) && failure.code !== "not_ready" && failure.code !== "unreachable")
+      views.statusBar.setServer("ready");
     notices.error(failure.words, ...this.#remedies(document, edit, failure, options));
   }
 
