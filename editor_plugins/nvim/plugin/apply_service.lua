@@ -11,6 +11,7 @@ local function command(name, attributes)
 end
 
 command("ApplySnippet", { nargs = "*", range = true, complete = "file", desc = "Apply a snippet to this file" })
+command("ApplyReply", { nargs = "?", range = true, desc = "Apply a reply to all the files that it names" })
 command("ApplyInstruct", { nargs = "*", bang = true, desc = "Apply an instruction; !: with the clipboard's snippet" })
 command("ApplyAccept", { nargs = 0, bang = true, desc = "Accept the hunk under the cursor; !: all of them" })
 command("ApplyReject", { nargs = 0, bang = true, desc = "Reject the hunk under the cursor; !: all of them" })

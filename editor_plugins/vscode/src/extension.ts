@@ -1,4 +1,4 @@
-/** Puts the parts together. Nothing is sent anywhere before a command asks for it. */
+/** Puts the parts together. Before a command asks for it nothing is sent but the question whether a server is here. */
 
 import * as vscode from "vscode";
 import { LocalServer } from "./core/localServer.js";
@@ -11,9 +11,11 @@ import { Drawing } from "./editor/drawing.js";
 import { Lenses } from "./editor/lenses.js";
 import { Notices } from "./editor/notices.js";
 import { Pages } from "./editor/pages.js";
+import { Replies } from "./editor/replies.js";
 import { Requests } from "./editor/requests.js";
 import { bindStatus } from "./editor/reviewStatus.js";
 import { Reviews } from "./editor/reviews.js";
+import { bindServer, programNamed } from "./editor/servers.js";
 import { ApiKeys } from "./editor/settings.js";
 import { StatusBar } from "./editor/statusBar.js";
 
@@ -26,13 +28,18 @@ export function activate(context: vscode.ExtensionContext): void {
   const diagnostics = new Diagnostics(reviews);
   const statusBar = new StatusBar();
   const keys = new ApiKeys(context.secrets);
-  const server = new LocalServer((line) => log.info(line));
+  const server = new LocalServer(
+    (line) => log.info(line),
+    programNamed,
+    (state) => statusBar.setServer(state),
+  );
   const views = { statusBar, diffView, rate: new TokenRate() };
   const requests = new Requests({ reviews, diagnostics, notices, keys, server, views, log });
-  const commands = new Commands({ requests, reviews, diffView, pages, notices, keys, log });
+  const replies = new Replies({ requests, reviews, notices, keys, server });
+  const commands = new Commands({ requests, replies, reviews, diffView, pages, notices, keys, log });
   context.subscriptions.push(
     log,
-    { dispose: () => server.stop() },
+    { dispose: () => void server.stop() },
     pages,
     reviews,
     diffView,
@@ -43,6 +50,7 @@ export function activate(context: vscode.ExtensionContext): void {
     new Lenses(reviews),
     bindStatus(reviews, statusBar),
     bindContexts(reviews, requests),
+    bindServer(server, notices),
     commands.register(),
   );
 }

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { ApplyError } from "apply-service-client";
 import { ask, connect } from "../src/core/exchange.js";
 import { type Failure, failureOf } from "../src/core/failure.js";
-import { commandOf, isLocal, LocalServer } from "../src/core/localServer.js";
+import { commandOf, isLocal, LocalServer, type ServerState } from "../src/core/localServer.js";
 import type { Options } from "../src/core/options.js";
 import { fixture, give, optionsWith, withServer } from "./fixtures.js";
 
@@ -178,10 +178,63 @@ test("a server is started, waited for, and ends with the editor", async () => {
   await Promise.all([server.start(options, NEVER), server.start(options, NEVER)]);
   await connect(options.url, 5, NEVER);
   assert.equal(lines.filter((line) => line.startsWith("starting: ")).length, 1);
-  server.stop();
-  while (!lines.some((line) => line.startsWith("the server ended")))
-    await new Promise((resolve) => setTimeout(resolve, 20));
+  await server.stop();
+  assert.ok(lines.some((line) => line.startsWith("the server ended")));
   await assert.rejects(connect(options.url, 5, NEVER));
+});
+
+test("a server goes through its states, and is gone when stop returns", async () => {
+  const states: ServerState[] = [];
+  const server = new LocalServer(
+    () => undefined,
+    (name) => name,
+    (state) => states.push(state),
+  );
+  const options = startOptions(await freePort(), SERVER);
+  assert.equal(await server.stop(), false);
+  await server.start(options, NEVER);
+  assert.equal(await server.look(options), true);
+  assert.equal(await server.stop(), true);
+  await assert.rejects(connect(options.url, 5, NEVER));
+  await server.start(options, NEVER); // the port is free again
+  await server.stop();
+  assert.equal(await server.look(options), false);
+  assert.deepEqual(states, ["starting", "ready", "ready", "stopped", "starting", "ready", "stopped", "stopped"]);
+});
+
+test("a program that is nowhere is told by the places that were looked at", async () => {
+  const states: ServerState[] = [];
+  const server = new LocalServer(
+    () => undefined,
+    () => null,
+    (state) => states.push(state),
+  );
+  const options = startOptions(await freePort(), SERVER);
+  await assert.rejects(server.start(options, NEVER), /found neither in a virtual environment .* nor on PATH/);
+  await server.look(options);
+  await server.look(optionsWith({ url: "http://192.0.2.1:1" }));
+  assert.deepEqual(states, ["starting", "notFound", "notFound", "unknown"]);
+});
+
+test("where the URL's server is down the user's own in the background is asked, with its key", async () => {
+  const url = `http://127.0.0.1:${await freePort()}`;
+  const seen = await withServer(
+    (_, response) => give(fixture("three_hunks").reply, response),
+    async (other) => {
+      const options = optionsWith({ url, stream: false });
+      const exchange = { options, apiKey: "of the URL", request: REQUEST, signal: NEVER, onText: () => undefined };
+      await ask({ ...exchange, findServer: async () => ({ url: other, apiKey: "own" }) });
+      const { kind } = await ask({ ...exchange, findServer: async () => null }).then(
+        () => assert.fail("there was an answer"),
+        (error: unknown) => failureOf(error, false),
+      );
+      assert.equal(kind, "offline");
+    },
+  );
+  assert.deepEqual(
+    seen.map(({ key }) => key),
+    ["Bearer own"],
+  );
 });
 
 const BROKEN: readonly [string, (port: number) => Options, RegExp][] = [
@@ -208,7 +261,7 @@ for (const [name, options, message] of BROKEN) {
       assert.match(error.message, message);
       return true;
     });
-    server.stop();
+    await server.stop();
   });
 }
 
@@ -218,5 +271,5 @@ test("who cancels does not wait for the server", async () => {
   const started = server.start(startOptions(await freePort(), "setInterval(() => 0, 1000)"), controller.signal);
   controller.abort();
   await assert.rejects(started, { name: "AbortError" });
-  server.stop();
+  await server.stop();
 });

@@ -52,6 +52,20 @@ test("titles tell size and confidence", () => {
   assert.equal(previewOf(proposalOf("emptied"), 4)[0]?.title, "hunk 1/1 · +0 −2");
 });
 
+test("beside a syntax error nothing is said to be sure", () => {
+  const proposal = proposalOf("three_hunks");
+  const broken = { check: "syntax", severity: "error", message: "odd", lines: null, side: "merged" } as const;
+  const answer = { ...proposal.answer, verdicts: [broken] };
+  const found = Proposal.of(proposal.original, answer);
+  assert.ok(found !== null);
+  assert.deepEqual(
+    previewOf(found, 4).map(({ title }) => title),
+    ["hunk 1/3 · +1 −0 · syntax error", "hunk 2/3 · +1 −1 · syntax error", "hunk 3/3 · +2 −1 · syntax error"],
+  );
+  assert.doesNotMatch(reportOf("a.py", answer), /\d %/);
+  assert.match(reportOf("a.py", proposal.answer), /50 %/);
+});
+
 test("many lines are told by their number", () => {
   const { original, merged_code } = { original: "", merged_code: "x\n".repeat(40) };
   const answer = {

@@ -21,6 +21,19 @@ test("the status bar says what goes on", () => {
   assert.equal(statusText({ phase: "offline" }), "Apply: offline");
 });
 
+test("where nothing goes on the status bar says how the server is", () => {
+  const said = (["unknown", "ready", "notFound", "starting", "stopped"] as const).map((server) =>
+    statusText({ phase: "ready" }, server),
+  );
+  const words = ["ready", "ready", "server not found", "server starting…", "server stopped"];
+  assert.deepEqual(
+    said,
+    words.map((word) => `Apply: ${word}`),
+  );
+  assert.equal(statusText({ phase: "offline" }, "stopped"), "Apply: offline");
+  assert.equal(statusText({ phase: "hunks", n: 1, speed: "" }, "stopped"), "Apply: 1 hunk");
+});
+
 test("the speed is the answer's own, or who decided", () => {
   assert.deepEqual([speedOf(answerOf("three_hunks")), speedOf(answerOf("crlf"))], ["80 tok/s", "exact"]);
 });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { blockAt } from "../src/core/fence.js";
 import { completeOptions } from "../src/core/options.js";
 import { type DocumentFacts, documentRefusal } from "../src/core/refusal.js";
-import { requestOf, type Source, textFault } from "../src/core/request.js";
+import { clipboardFault, MOST_CHARACTERS, requestOf, type Source, textFault } from "../src/core/request.js";
 
 const SOURCE: Source = { text: "a = 1\n", name: "a.py", language: "python" };
 
@@ -89,4 +89,29 @@ test("what cannot be edited is refused with the reason", () => {
   assert.match(documentRefusal({ ...FILE, isClosed: true }) ?? "", /closed/);
   assert.match(documentRefusal({ ...FILE, scheme: "output" }) ?? "", /not a file/);
   assert.match(documentRefusal({ ...FILE, scheme: "apply-service" }) ?? "", /not a file/);
+});
+
+const GARBAGE: readonly [string, string, RegExp][] = [
+  ["nothing", " \n", /holds no text/],
+  ["text without letters", "12 + 34 = ...\n", /no letters/],
+  ["an image's bytes", "\u0089PNG\r\n\u001a\n\0\0", /binary/],
+  ["bytes that were no text", "abc\ufffd\ufffd", /binary/],
+  ["far too much", "x".repeat(MOST_CHARACTERS + 1), /1,000,001 characters; at most 1,000,000/],
+];
+
+for (const [name, text, words] of GARBAGE) {
+  test(`of the clipboard ${name} is refused in a sentence`, () => assert.match(clipboardFault(text) ?? "", words));
+}
+
+test("what may be a snippet is taken from the clipboard", () => {
+  const snippets = [
+    "x",
+    "é\n",
+    "数 = 1\n",
+    "\u001b[32mgreen",
+    "a\tb\f\n",
+    'print("\ufffd")',
+    "x".repeat(MOST_CHARACTERS),
+  ];
+  for (const snippet of snippets) assert.equal(clipboardFault(snippet), null);
 });

@@ -152,9 +152,28 @@ def test_motions_go_round_the_hunks(editor: Editor, tmp_path: Path) -> None:
     for keys in ("]x", "]x", "]x", "]x", "[h"):
         editor.nvim.feedkeys(keys, "xt")
         rows.append(editor.nvim.current.window.cursor[0])
-    assert rows == [2, 5, 13, 2, 13]
+    assert rows == [5, 13, 2, 5, 2], "the cursor stood at the first hunk"
     editor.command("ApplyReject!")
     assert editor.nvim.funcs.maparg("]x", "n") == ""
+
+
+def test_an_answer_is_announced_and_the_cursor_stands_at_its_first_hunk(editor: Editor, tmp_path: Path) -> None:
+    script = Script(gate=threading.Event())
+    assert script.gate is not None
+    with replay_server(script) as url:
+        ask(editor, url, tmp_path)
+        editor.command("normal! G")
+        script.gate.set()
+        editor.wait_for_note("3 hunks (:ApplyAccept takes the one under the cursor")
+        assert editor.nvim.current.window.cursor == (2, 0)
+        assert editor.nvim.funcs.getpos("''")[1] == THREE.count("\n"), "`` goes back"
+        editor.command("ApplyReject!")
+        script.gate.clear()
+        editor.command("ApplySnippet a")
+        editor.command("enew")
+        script.gate.set()
+        assert wait_for(lambda: sum("3 hunks" in note for note in editor.notes()) == 2, 20), editor.notes()
+    assert editor.nvim.current.window.cursor == (1, 0), "another buffer is shown by now"
 
 
 def test_keys_that_a_buffer_had_come_back(editor: Editor, tmp_path: Path) -> None:

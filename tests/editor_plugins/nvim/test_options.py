@@ -84,7 +84,7 @@ def test_the_readme_has_every_option(editor: Editor) -> None:
 def test_the_help_page_has_every_command_and_its_tags_work(editor: Editor, tmp_path: Path) -> None:
     commands = {name for name in editor.nvim.api.get_commands({}) if name.startswith("Apply")}
     assert set(re.findall(r"\*:(\w+)\*", HELP)) == commands
-    assert len(commands) == 7
+    assert len(commands) == 8
     shutil.copytree(PLUGIN / "doc", tmp_path / "doc")
     editor.command(f"helptags {tmp_path / 'doc'}")
     editor.command(f"set runtimepath^={tmp_path}")

@@ -1,4 +1,4 @@
---- `POST /v1/apply`, streaming or not: progress while it runs, then exactly one answer or error.
+--- `POST /v1/apply`, streaming or not, and `/v1/apply/batch`: progress while it runs, then exactly one answer or error.
 local errors = require("apply_service.errors")
 local local_server = require("apply_service.local_server")
 local sse = require("apply_service.sse")
@@ -66,7 +66,8 @@ end
 
 local FIELDS = { "merged_code", "edits", "hunks", "spans", "verdicts", "result_sha256", "source_sha256", "usage" }
 
-local function is_whole(answer)
+--- Whether an answer to an edit has all its parts.
+function M.is_whole(answer)
   for _, field in ipairs(FIELDS) do
     if answer[field] == nil then
       return false
@@ -75,7 +76,11 @@ local function is_whole(answer)
   return true
 end
 
-local function outcome(state, reader, code, words, url)
+local function has_items(answer)
+  return type(answer.items) == "table"
+end
+
+local function outcome(state, reader, code, words, url, is_whole)
   local body = table.concat(state.body)
   if not state.ended and code ~= 0 then
     return reader.status and code ~= 28 and { failure = broken(url) } or { failure = errors.of_curl(code, words, url) }
@@ -90,12 +95,7 @@ local function outcome(state, reader, code, words, url)
   return { failure = reader:is_event_stream() and broken(url) or errors.of_body(reader.status, body) }
 end
 
---- Send a request.
----@param request table as the HTTP page has it
----@param options table
----@param calls apply_service.ClientCalls
----@return fun() cancel the error is then `cancelled`
-function M.apply(request, options, calls)
+local function post(path, is_whole, request, options, calls)
   local key, fault = M.api_key(options)
   local handle = { is_cancelled = false, stop = function() end }
   local function finish(ended)
@@ -108,7 +108,7 @@ function M.apply(request, options, calls)
     end
   end
   local call = {
-    url = options.url:gsub("/+$", "") .. "/v1/apply",
+    url = options.url:gsub("/+$", "") .. path,
     body = vim.json.encode(request),
     key = key,
     timeout_s = options.timeout_s + GRACE_S,
@@ -128,7 +128,7 @@ function M.apply(request, options, calls)
         end)
         return
       end
-      finish(outcome(state, reader, code, words, options.url))
+      finish(outcome(state, reader, code, words, options.url, is_whole))
     end)
   end
   if fault then
@@ -142,6 +142,24 @@ function M.apply(request, options, calls)
     handle.is_cancelled = true
     handle.stop()
   end
+end
+
+--- Send a request.
+---@param request table as the HTTP page has it
+---@param options table
+---@param calls apply_service.ClientCalls
+---@return fun() cancel the error is then `cancelled`
+function M.apply(request, options, calls)
+  return post("/v1/apply", M.is_whole, request, options, calls)
+end
+
+--- Send a reply over several files; `on_text` is not called.
+---@param request table as the page on batches has it
+---@param options table
+---@param calls apply_service.ClientCalls
+---@return fun() cancel the error is then `cancelled`
+function M.batch(request, options, calls)
+  return post("/v1/apply/batch", has_items, request, options, calls)
 end
 
 return M

@@ -3,6 +3,7 @@ local diff_view = require("apply_service.diff_view")
 local motions = require("apply_service.motions")
 local notice = require("apply_service.notice")
 local proposals = require("apply_service.proposals")
+local reply = require("apply_service.reply")
 local request = require("apply_service.request")
 local snippet = require("apply_service.snippet")
 local verdicts = require("apply_service.verdicts")
@@ -60,6 +61,15 @@ function M.ApplySnippet(call)
   if buffer then
     request.start(buffer, { update = source.text })
   end
+end
+
+--- `:[range]ApplyReply [{register}]`
+function M.ApplyReply(call)
+  local source = source_of(call, call.args ~= "" and call.args or nil)
+  if source.refusal or #call.args > 1 then
+    return notice.error(source.refusal or "name one register; see :help :ApplyReply")
+  end
+  reply.start(source.text)
 end
 
 local function instruct(buffer, instruction, update)
@@ -133,7 +143,7 @@ function M.ApplyVerdicts()
 end
 
 function M.ApplyCancel()
-  if not request.cancel(vim.api.nvim_get_current_buf()) then
+  if not request.cancel(vim.api.nvim_get_current_buf()) and not reply.cancel() then
     notice.info("no edit of this buffer is under way")
   end
 end

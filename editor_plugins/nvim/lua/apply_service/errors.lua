@@ -45,6 +45,12 @@ local function text_or(value, default)
   return type(value) == "string" and value or default
 end
 
+--- An error as the service writes one.
+function M.of_detail(detail)
+  detail = type(detail) == "table" and detail or {}
+  return M.make(text_or(detail.code, "unknown"), text_or(detail.message, ""), text_or(detail.remedy, ""))
+end
+
 --- What the service says in the body of an answer that is none.
 function M.of_body(status, body)
   local ok, said = pcall(vim.json.decode, body, { luanil = { object = true, array = true } })
@@ -52,7 +58,7 @@ function M.of_body(status, body)
   if not detail then
     return M.make("unreachable", ("What answers with status %s is no apply-service."):format(status), "Check `url`.")
   end
-  local failure = M.make(text_or(detail.code, "unknown"), text_or(detail.message, ""), text_or(detail.remedy, ""))
+  local failure = M.of_detail(detail)
   failure.status = status
   return failure
 end

@@ -43,6 +43,15 @@ local function go(row)
   vim.api.nvim_win_set_cursor(0, { math.max(1, math.min(row + 1, n_rows)), 0 })
 end
 
+--- Move to the first pending hunk of a buffer that answers came for; not while the user types or selects.
+---@param buffer integer
+function M.go_first(buffer)
+  local found = places(buffer)
+  if #found > 0 and buffer == vim.api.nvim_get_current_buf() and vim.api.nvim_get_mode().mode == "n" then
+    go(found[1].first)
+  end
+end
+
 --- Move to the next hunk (`step` 1) or the previous one (-1), round the end.
 ---@param step 1|-1
 function M.jump(step)

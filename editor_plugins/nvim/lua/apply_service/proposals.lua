@@ -63,13 +63,16 @@ end
 function M.open(buffer, proposal)
   open[buffer] = { proposal = proposal, tick = vim.api.nvim_buf_get_changedtick(buffer) }
   keymaps.put(buffer)
-  vim.api.nvim_create_autocmd("TextChanged", {
-    group = vim.api.nvim_create_augroup("apply-service-" .. buffer, { clear = true }),
-    buffer = buffer,
-    callback = function()
-      M.follow_undo(buffer)
-    end,
-  })
+  local group = vim.api.nvim_create_augroup("apply-service-" .. buffer, { clear = true })
+  local function on(event, act)
+    vim.api.nvim_create_autocmd(event, { group = group, buffer = buffer, callback = act })
+  end
+  on("TextChanged", function()
+    M.follow_undo(buffer)
+  end)
+  on("BufWinEnter", function() -- a window that shows it only now has to make room above the first line
+    preview.show(buffer, proposal, document.read(buffer))
+  end)
   refresh(buffer)
 end
 

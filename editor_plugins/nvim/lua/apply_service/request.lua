@@ -2,6 +2,7 @@
 local client = require("apply_service.client")
 local document = require("apply_service.document")
 local errors = require("apply_service.errors")
+local motions = require("apply_service.motions")
 local notice = require("apply_service.notice")
 local progress = require("apply_service.progress")
 local proposal = require("apply_service.proposal")
@@ -38,7 +39,8 @@ local function body(buffer, doc, edit, options)
   return request
 end
 
-local function fault_in(doc, edit)
+--- Why texts cannot be sent; nil where they can.
+function M.fault_in(doc, edit)
   for name, text in pairs({ buffer = doc.text, snippet = edit.update or "", instruction = edit.instruction or "" }) do
     local at = utf8.first_fault(text)
     if at then
@@ -64,11 +66,37 @@ local function answer_fault(buffer, tick, doc, answer)
   end
 end
 
+--- The proposal that an answer makes for a buffer; nil, a code and words where it is not used.
+---@return table|nil proposal
+---@return string|nil code
+---@return string|nil fault
+function M.proposal_of(buffer, tick, doc, answer)
+  local code, fault = answer_fault(buffer, tick, doc, answer)
+  if fault then
+    return nil, code, fault
+  end
+  local offered = proposal.new(doc.text, answer)
+  if not offered then
+    return nil, "bad_answer", "the answer's edits do not lead to its text; nothing was changed."
+  end
+  return offered
+end
+
 local function should_accept(answer, rule)
   return rule == "always" or (rule == "clean" and not verdicts.has_findings(answer))
 end
 
+--- So many hunks in words.
+function M.hunks(n)
+  return n == 1 and "1 hunk" or n .. " hunks"
+end
+
 local function present(buffer, offered, answer, options)
+  local is_accepted = #offered.hunks > 0 and should_accept(answer, options.auto_accept)
+  if #offered.hunks > 0 then
+    proposals.open(buffer, offered)
+    motions.go_first(buffer)
+  end
   if options.verdicts == "always" or (options.verdicts == "findings" and verdicts.has_findings(answer)) then
     verdicts.show(buffer)
   end
@@ -76,19 +104,16 @@ local function present(buffer, offered, answer, options)
     progress.clear(buffer)
     return notice.info("the edit changes nothing")
   end
-  proposals.open(buffer, offered)
-  if should_accept(answer, options.auto_accept) then
-    proposals.accept(buffer, offered:in_state("pending"))
+  if not is_accepted then
+    notice.info(("%s (:ApplyAccept takes the one under the cursor, :ApplyAccept! all)"):format(M.hunks(#offered.hunks)))
+  elseif proposals.accept(buffer, offered:in_state("pending")) then
+    notice.info(("%s accepted (u takes them back)"):format(M.hunks(#offered.hunks)))
   end
 end
 
 local function receive(buffer, tick, doc, answer, options)
-  local code, fault = answer_fault(buffer, tick, doc, answer)
-  local offered = not fault and proposal.new(doc.text, answer)
-  if not fault and not offered then
-    code, fault = "bad_answer", "the answer's edits do not lead to its text; nothing was changed."
-  end
-  if fault then
+  local offered, code, fault = M.proposal_of(buffer, tick, doc, answer)
+  if not offered then
     progress.fail(buffer, code)
     return notice.error(fault)
   end
@@ -129,7 +154,7 @@ end
 function M.start(buffer, edit)
   local options = require("apply_service").options()
   local doc = document.read(buffer)
-  local refusal = document.refusal(buffer) or fault_in(doc, edit)
+  local refusal = document.refusal(buffer) or M.fault_in(doc, edit)
   if running[buffer] then
     refusal = "an edit of this buffer is under way (:ApplyCancel stops it)"
   end

@@ -1,17 +1,31 @@
 /** One request up to its answer: is anybody there, else a server is started; then the edit, streamed or not. */
 
-import { ApplyClient, ApplyError, type EditRequest, type NativeAnswer } from "apply-service-client";
+import {
+  ApplyClient,
+  ApplyError,
+  type BatchAnswer,
+  type BatchRequest,
+  type EditRequest,
+  type NativeAnswer,
+} from "apply-service-client";
 import type { Options } from "./options.js";
+import type { FoundServer } from "./programs.js";
 
-export interface Exchange {
+/** Who is asked, and how. */
+export interface Connection {
   readonly options: Options;
   readonly apiKey: string | undefined;
-  readonly request: EditRequest;
   readonly signal: AbortSignal;
-  /** Provisional text came. */
-  readonly onText: (text: string) => void;
+  /** Finds another server of the user's where none answers; null: there is none. Absent: none is looked for. */
+  readonly findServer?: (() => Promise<FoundServer | null>) | undefined;
   /** Starts a server where none answers; throws where it cannot. Absent: none is to be started. */
   readonly startServer?: ((signal: AbortSignal) => Promise<void>) | undefined;
+}
+
+export interface Exchange extends Connection {
+  readonly request: EditRequest;
+  /** Provisional text came. */
+  readonly onText: (text: string) => void;
 }
 
 const ALIVE_PATH = "/healthz";
@@ -37,14 +51,20 @@ export async function connect(url: string, timeoutS: number, signal: AbortSignal
   }
 }
 
-async function reach(exchange: Exchange): Promise<void> {
-  const { options, signal, startServer } = exchange;
+/** A client of a service that answers. */
+async function reach({ options, apiKey, signal, findServer, startServer }: Connection): Promise<ApplyClient> {
+  const clientOf = (baseUrl: string, key: string | undefined): ApplyClient =>
+    new ApplyClient({ baseUrl, timeoutMs: options.timeoutSeconds * 1000, ...(key !== undefined && { apiKey: key }) });
   try {
     await connect(options.url, options.connectTimeoutSeconds, signal);
   } catch (error) {
-    if (startServer === undefined || signal.aborted) throw error;
+    signal.throwIfAborted();
+    const found = await findServer?.();
+    if (found) return clientOf(found.url, found.apiKey);
+    if (startServer === undefined) throw error;
     await startServer(signal);
   }
+  return clientOf(options.url, apiKey);
 }
 
 async function streamed(client: ApplyClient, exchange: Exchange): Promise<NativeAnswer> {
@@ -58,10 +78,13 @@ async function streamed(client: ApplyClient, exchange: Exchange): Promise<Native
 
 /** The answer. Throws ApplyError, or what the signal was aborted with. */
 export async function ask(exchange: Exchange): Promise<NativeAnswer> {
-  await reach(exchange);
-  const { url, timeoutSeconds, stream } = exchange.options;
-  const key = exchange.apiKey === undefined ? {} : { apiKey: exchange.apiKey };
-  const client = new ApplyClient({ baseUrl: url, timeoutMs: timeoutSeconds * 1000, ...key });
-  if (stream) return streamed(client, exchange);
+  const client = await reach(exchange);
+  if (exchange.options.stream) return streamed(client, exchange);
   return client.apply(exchange.request, { signal: exchange.signal });
+}
+
+/** What becomes of each file of a reply or patch. Throws as `ask` does. */
+export async function askBatch(connection: Connection, request: BatchRequest): Promise<BatchAnswer> {
+  const client = await reach(connection);
+  return client.batch(request, { signal: connection.signal });
 }

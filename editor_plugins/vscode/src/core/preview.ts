@@ -1,5 +1,6 @@
 /** What of a proposal is drawn into the document: lines that go, and beside them what comes, by origin. */
 
+import type { NativeAnswer } from "apply-service-client";
 import type { HunkState, Origin, ProposedHunk, ProposedLine, Proposal } from "./proposal.js";
 
 /** Text beside a line; `note` is of the extension, not of the file. */
@@ -69,9 +70,19 @@ export function percent(share: number): string {
   return `${Math.round(100 * share)} %`;
 }
 
+/** Whether the result does not parse: how sure the model was is then nothing to go by. */
+export function hasSyntaxError({ verdicts }: NativeAnswer): boolean {
+  return verdicts.some(({ check, severity }) => check === "syntax" && severity === "error");
+}
+
 function titleOf(proposal: Proposal, index: number, hunk: ProposedHunk): string {
+  if (hasSyntaxError(proposal.answer)) return `${sizeOf(proposal, index, hunk)} · syntax error`;
   const sure = hunk.said.confidence === null ? "" : ` · ${percent(hunk.said.confidence)} sure`;
-  return `hunk ${index + 1}/${proposal.hunks.length} · +${hunk.added.length} −${hunk.removed.length}${sure}`;
+  return `${sizeOf(proposal, index, hunk)}${sure}`;
+}
+
+function sizeOf(proposal: Proposal, index: number, hunk: ProposedHunk): string {
+  return `hunk ${index + 1}/${proposal.hunks.length} · +${hunk.added.length} −${hunk.removed.length}`;
 }
 
 /** The pending hunks as they are drawn now. */

@@ -1,7 +1,7 @@
 /** An answer's verdicts as a page of plain text. */
 
 import type { NativeAnswer, Verdict } from "apply-service-client";
-import { percent, shown } from "./preview.js";
+import { hasSyntaxError, percent, shown } from "./preview.js";
 import { speedOf } from "./status.js";
 
 function oneLine(text: string): string {
@@ -20,13 +20,16 @@ function verdictLine({ check, severity, message, lines, side }: Verdict): string
 /** `name`: the file's. */
 export function reportOf(name: string, answer: NativeAnswer): string {
   const reasons = answer.reasons.length > 0 ? ` (${oneLine(answer.reasons.join("; "))})` : "";
+  const isBroken = hasSyntaxError(answer);
+  const kind = answer.confidence_kind ? ` (${answer.confidence_kind})` : "";
+  const hunks = answer.hunks.map((hunk, i) => `hunk ${i + 1}/${answer.hunks.length}:   ${sure(hunk.confidence)}`);
   const lines = [
     `file:       ${oneLine(name)}`,
     `decided by: ${answer.strategy}${answer.model === null ? "" : ` (${oneLine(answer.model)})`}`,
-    `confidence: ${sure(answer.confidence)}${answer.confidence_kind ? ` (${answer.confidence_kind})` : ""}`,
+    `confidence: ${isBroken ? "not told beside a syntax error" : `${sure(answer.confidence)}${kind}`}`,
     `merge:      ${answer.certainty}${reasons}`,
     `speed:      ${speedOf(answer)}`,
-    ...answer.hunks.map((hunk, i) => `hunk ${i + 1}/${answer.hunks.length}:   ${sure(hunk.confidence)}`),
+    ...(isBroken ? [] : hunks),
     "",
     ...answer.verdicts.map(verdictLine),
   ];

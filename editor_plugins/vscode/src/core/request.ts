@@ -22,6 +22,22 @@ export function sha256(text: string): string {
   return createHash("sha256").update(text, "utf8").digest("hex");
 }
 
+/** Longest edit that is taken from the clipboard, in characters. */
+export const MOST_CHARACTERS = 1_000_000;
+
+/** Why the clipboard's text is no edit, in a sentence; null where it may be one. */
+export function clipboardFault(text: string): string | null {
+  if (text.trim() === "") return "The clipboard holds no text. Copy a snippet first.";
+  const nReplaced = text.split("\ufffd").length - 1;
+  if (/[\u0000-\u0008\u000e-\u001a\u001c-\u001f]/.test(text) || 10 * nReplaced > text.length)
+    return "The clipboard holds binary data, not a snippet. Copy the snippet's text, and ask again.";
+  if (!/\p{L}/u.test(text))
+    return "The clipboard's text has no letters, so it is no snippet. Copy the snippet, and ask again.";
+  if (text.length <= MOST_CHARACTERS) return null;
+  const [has, most] = [text.length, MOST_CHARACTERS].map((n) => n.toLocaleString("en"));
+  return `The clipboard's text is too long for a snippet: ${has} characters; at most ${most} are taken.`;
+}
+
 /** Why texts cannot be sent; null where they can. */
 export function textFault(source: Source, edit: WantedEdit): string | null {
   const texts = { document: source.text, snippet: edit.update ?? "", instruction: edit.instruction ?? "" };

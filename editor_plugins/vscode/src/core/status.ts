@@ -1,6 +1,7 @@
 /** What the status bar says of a document. */
 
 import type { NativeAnswer } from "apply-service-client";
+import type { ServerState } from "./localServer.js";
 
 export type Status =
   | { readonly phase: "ready" }
@@ -48,6 +49,17 @@ function words(status: Status): string {
   }
 }
 
-export function statusText(status: Status): string {
+const SERVER_WORDS: Readonly<Record<ServerState, string>> = {
+  unknown: "ready",
+  ready: "ready",
+  notFound: "server not found",
+  starting: "server starting…",
+  stopped: "server stopped",
+};
+
+/** `server`: how the one on this machine is, which is told where nothing else goes on. */
+export function statusText(status: Status, server: ServerState = "unknown"): string {
+  if (status.phase === "ready" || (status.phase === "offline" && server === "starting"))
+    return `Apply: ${SERVER_WORDS[server]}`;
   return `Apply: ${words(status)}`;
 }

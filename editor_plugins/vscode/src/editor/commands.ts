@@ -10,6 +10,7 @@ import type { DiffView } from "./diffView.js";
 import { editorsOf, keyOf, nameOf } from "./documents.js";
 import type { Notices } from "./notices.js";
 import { pageOf, type Pages } from "./pages.js";
+import type { Replies } from "./replies.js";
 import type { Requests } from "./requests.js";
 import type { Reviews } from "./reviews.js";
 import { type ApiKeys, optionsFor } from "./settings.js";
@@ -18,6 +19,7 @@ import { subject } from "./subject.js";
 
 export interface CommandParts {
   readonly requests: Requests;
+  readonly replies: Replies;
   readonly reviews: Reviews;
   readonly diffView: DiffView;
   readonly pages: Pages;
@@ -44,6 +46,7 @@ export class Commands {
     const acts: Readonly<Record<string, (...given: unknown[]) => unknown>> = {
       applyClipboard: () => this.#applyClipboard(),
       applySelectionToFile: () => this.#applySelectionToFile(),
+      applyReply: () => this.#applyReply(),
       applyInstruction: () => this.#applyInstruction(),
       acceptHunk: (about, index) => this.#decideOne("accept", about, index),
       rejectHunk: (about, index) => this.#decideOne("reject", about, index),
@@ -67,9 +70,9 @@ export class Commands {
   async #applyClipboard(): Promise<void> {
     const document = this.#target();
     if (document === undefined) return;
-    const update = await clipboardSnippet();
-    if (update === null) return this.#parts.notices.error("The clipboard holds no text. Copy a snippet first.");
-    await this.#parts.requests.start(document, { update });
+    const snippet = await clipboardSnippet();
+    if ("fault" in snippet) return this.#parts.notices.error(snippet.fault);
+    await this.#parts.requests.start(document, { update: snippet.text });
   }
 
   async #applySelectionToFile(): Promise<void> {
@@ -84,6 +87,12 @@ export class Commands {
     if (document !== undefined) await this.#parts.requests.start(document, { update });
   }
 
+  async #applyReply(): Promise<void> {
+    const reply = await clipboardSnippet();
+    if ("fault" in reply) return this.#parts.notices.error(reply.fault);
+    await this.#parts.replies.start(reply.text);
+  }
+
   async #applyInstruction(): Promise<void> {
     const document = this.#target();
     if (document === undefined) return;
@@ -91,9 +100,9 @@ export class Commands {
     const instruction = await vscode.window.showInputBox(prompt);
     if (instruction === undefined || instruction.trim() === "") return;
     const clipboard = await clipboardSnippet();
-    const withSnippet = clipboard === null ? false : await askForSnippet();
+    const withSnippet = "fault" in clipboard ? false : await askForSnippet();
     if (withSnippet === undefined) return;
-    const update = withSnippet && clipboard !== null ? { update: clipboard } : {};
+    const update = withSnippet && "text" in clipboard ? { update: clipboard.text } : {};
     await this.#parts.requests.start(document, { instruction, ...update });
   }
 

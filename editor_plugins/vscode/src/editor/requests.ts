@@ -7,6 +7,7 @@ import { ask } from "../core/exchange.js";
 import { CANCELLED, type Failure, failureOf } from "../core/failure.js";
 import { isLocal, type LocalServer } from "../core/localServer.js";
 import { OptionError, type Options } from "../core/options.js";
+import type { FoundServer } from "../core/programs.js";
 import { Proposal } from "../core/proposal.js";
 import { requestOf, type Source, textFault, type WantedEdit } from "../core/request.js";
 import { speedOf, statusText } from "../core/status.js";
@@ -40,6 +41,11 @@ const SHOW_VERDICTS: Remedy = {
 const SET_KEY: Remedy = {
   label: "Set API Key",
   act: () => vscode.commands.executeCommand("applyService.setApiKey"),
+};
+
+const APPLY_REPLY: Remedy = {
+  label: "Apply to All Its Files",
+  act: () => vscode.commands.executeCommand("applyService.applyReply"),
 };
 
 type Outcome = { readonly answer: NativeAnswer } | { readonly failure: Failure };
@@ -141,7 +147,10 @@ export class Requests implements vscode.Disposable {
     // Over before anything is awaited: hunks may be accepted, and another edit asked for.
     this.#end(running);
     if ("failure" in outcome) this.#fail(document, edit, outcome.failure, options);
-    else await this.#receive(document, source.text, outcome.answer, options);
+    else {
+      const fault = await this.receive(document, source.text, outcome.answer, options);
+      if (fault !== null) this.#parts.notices.error(fault);
+    }
   }
 
   async #ask(
@@ -162,7 +171,10 @@ export class Requests implements vscode.Disposable {
         ? (waiting: AbortSignal): Promise<void> => server.start(options, waiting)
         : undefined;
       const onText = (text: string): void => stream.add(text);
-      return { answer: await ask({ options, apiKey, request, signal, onText, startServer }) };
+      const findServer = (): Promise<FoundServer | null> => server.findUserServer(options);
+      const answer = await ask({ options, apiKey, request, signal, onText, findServer, startServer });
+      if (isLocal(options.url)) views.statusBar.setServer("ready");
+      return { answer };
     } catch (error) {
       if (!(error instanceof ApplyError) && !signal.aborted) log.error(error instanceof Error ? error : String(error));
       return { failure: failureOf(error, signal.aborted) };
@@ -176,6 +188,7 @@ export class Requests implements vscode.Disposable {
     const { notices, views } = this.#parts;
     views.diffView.showProvisional(document, document.getText());
     if (failure.kind === CANCELLED.kind) {
+      void this.#parts.server.look(options);
       views.statusBar.set(document, { phase: "ready" });
       return notices.info(failure.words);
     }
@@ -185,6 +198,9 @@ export class Requests implements vscode.Disposable {
         failure.kind === "offline" ? { phase: "offline" } : { phase: "failed", code: failure.code },
       );
     }
+    if (failure.kind === "offline") void this.#parts.server.look(options);
+    else if (isLocal(options.url) && failure.code !== "not_ready" && failure.code !== "unreachable")
+      views.statusBar.setServer("ready");
     notices.error(failure.words, ...this.#remedies(document, edit, failure, options));
   }
 
@@ -195,25 +211,35 @@ export class Requests implements vscode.Disposable {
     return isLocal(options.url) && !options["startServer.enabled"] ? [start, SETTINGS] : [SETTINGS];
   }
 
-  async #receive(document: vscode.TextDocument, sent: string, answer: NativeAnswer, options: Options): Promise<void> {
-    const { notices, views, log } = this.#parts;
-    if (document.isClosed) return notices.error("The document was closed; nothing was changed.");
+  /** Shows the proposal of an answer to the text that was sent. Null, or in a sentence why there is none. */
+  async receive(
+    document: vscode.TextDocument,
+    sent: string,
+    answer: NativeAnswer,
+    options: Options,
+  ): Promise<string | null> {
+    const { views, log } = this.#parts;
+    if (document.isClosed) return "The document was closed; nothing was changed.";
     const proposal = proposalFor(sent, document.getText(), answer, lineEndOf(document));
     if (!(proposal instanceof Proposal)) {
       views.statusBar.set(document, { phase: "failed", code: proposal.code });
-      return notices.error(`${proposal.words} [${proposal.code}]`);
+      return `${proposal.words} [${proposal.code}]`;
     }
     this.#answers.set(keyOf(document), answer);
     views.rate.learn(answer);
     log.info(`${nameOf(document)}: ${proposal.hunks.length} hunks, ${speedOf(answer)}, decided by ${answer.strategy}`);
     await this.#present(document, proposal, options);
+    return null;
   }
 
   async #present(document: vscode.TextDocument, proposal: Proposal, options: Options): Promise<void> {
     const { reviews, diagnostics, notices, views } = this.#parts;
     const { answer } = proposal;
     const found = answer.verdicts.filter(({ severity }) => severity !== "pass").map(({ check }) => check);
-    if (hasFindings(answer)) notices.warn(`The checks found something: ${found.join(", ")}.`, SHOW_VERDICTS);
+    if (hasFindings(answer)) {
+      const remedies = found.includes("other_files") ? [SHOW_VERDICTS, APPLY_REPLY] : [SHOW_VERDICTS];
+      notices.warn(`The checks found something: ${found.join(", ")}.`, ...remedies);
+    }
     if (proposal.hunks.length === 0) {
       views.statusBar.set(document, { phase: "ready" });
       diagnostics.show(document, proposal);

@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import { blockAt } from "../core/fence.js";
+import { clipboardFault } from "../core/request.js";
 import { SCHEME } from "./subject.js";
 
 /** The selection's text; without one, the fenced code block around the cursor. Null: neither. */
@@ -11,10 +12,11 @@ export function selectedSnippet(editor: vscode.TextEditor): string | null {
   return blockAt(lines, editor.selection.active.line);
 }
 
-/** The clipboard's text; null: it holds none. */
-export async function clipboardSnippet(): Promise<string | null> {
+/** The clipboard's text, or in a sentence why it is no edit. */
+export async function clipboardSnippet(): Promise<{ readonly text: string } | { readonly fault: string }> {
   const text = await vscode.env.clipboard.readText();
-  return text.trim() === "" ? null : text;
+  const fault = clipboardFault(text);
+  return fault === null ? { text } : { fault };
 }
 
 interface Target extends vscode.QuickPickItem {

@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import { type Status, statusText } from "../core/status.js";
+import type { ServerState } from "../core/localServer.js";
 import { keyOf } from "./documents.js";
 import { subject } from "./subject.js";
 
@@ -23,8 +24,16 @@ const HINTS: Readonly<Record<Status["phase"], string>> = {
   offline: "No service answers. Show the log",
 };
 
+/** Command and hint where nothing goes on and the server is not ready. */
+const SERVER_HINTS: Readonly<Partial<Record<ServerState, readonly [string, string]>>> = {
+  notFound: ["applyService.startServer", "No server answers, and `apply-service` was not found. Start it to see why"],
+  starting: ["applyService.showOutput", "Show the log"],
+  stopped: ["applyService.startServer", "No server answers. Start it"],
+};
+
 export class StatusBar implements vscode.Disposable {
   readonly #item = vscode.window.createStatusBarItem("applyService.status", vscode.StatusBarAlignment.Right, 100);
+  #server: ServerState = "unknown";
   readonly #states = new Map<string, Status>();
   readonly #subscriptions: vscode.Disposable;
 
@@ -37,6 +46,11 @@ export class StatusBar implements vscode.Disposable {
     );
     this.#draw();
     this.#item.show();
+  }
+
+  setServer(server: ServerState): void {
+    this.#server = server;
+    this.#draw();
   }
 
   set(document: vscode.TextDocument, status: Status): void {
@@ -57,9 +71,13 @@ export class StatusBar implements vscode.Disposable {
     const document = subject();
     const status = document === undefined ? READY : this.get(document);
     const isBad = status.phase === "failed" || status.phase === "offline";
-    this.#item.text = statusText(status);
-    this.#item.command = COMMANDS[status.phase];
-    this.#item.tooltip = HINTS[status.phase];
+    this.#item.text = statusText(status, this.#server);
+    const [command, hint] = (status.phase === "ready" ? SERVER_HINTS[this.#server] : undefined) ?? [
+      COMMANDS[status.phase],
+      HINTS[status.phase],
+    ];
+    this.#item.command = command;
+    this.#item.tooltip = hint;
     this.#item.backgroundColor = isBad ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
   }
 }
