@@ -73,7 +73,8 @@ def what_to_show(ops: Sequence[LineOp]) -> list[str]:
             hidden = next((op for op in beside if op.text.strip()), None)
             if new and hidden is not None and hidden.kind == "keep" and hidden.original_line is not None:
                 line = f"line {hidden.original_line + 1} ({quote_lines([hidden.text])})"
-                return [f"to be sure, show {line} {side} {quote_lines([new[-1 if side == 'below' else 0]])}"]
+                shown = quote_lines([new[-1 if side == "below" else 0]])
+                return [f"if this reading is right, show {line} {side} {shown} to be sure"]
     return []
 
 

@@ -32,7 +32,7 @@ def test_a_doubt_says_how_sure_why_and_where_another_reading_differs() -> None:
     assert found is not None
     assert (found.check, found.severity) == ("doubt", "warning")
     assert found.message == (
-        "60% sure; no anchor; to be sure, show line 1 (`a = 1`) above `b = 2`; "
+        "60% sure; no anchor; if this reading is right, show line 1 (`a = 1`) above `b = 2` to be sure; "
         "another reading would remove line 1 (`a = 1`)"
     )
 
@@ -42,7 +42,9 @@ def test_a_doubt_without_a_reason_says_what_the_answer_does() -> None:
     doubted = replace(known, prediction=replace(known.prediction, reasons=(), readings=()))
     found = find_doubt(doubted, doubted.prediction.text)
     assert found is not None
-    assert found.message == ("60% sure; this one would add `b = 2`; to be sure, show line 1 (`a = 1`) above `b = 2`")
+    assert found.message == (
+        "60% sure; this one would add `b = 2`; if this reading is right, show line 1 (`a = 1`) above `b = 2` to be sure"
+    )
 
 
 def test_what_is_more_likely_wrong_than_right_is_an_error() -> None:

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from apply_service.edits.code_lines import header_name, is_branch, quote_lines
+from apply_service.edits.code_lines import (
+    definition_end,
+    header_name,
+    is_attached,
+    is_branch,
+    is_definition,
+    new_definitions,
+    quote_lines,
+)
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.features import replaced_neighbour, says_something
 from apply_service.edits.lazy.quotes import Merge
@@ -35,6 +43,8 @@ NO_SYNTAX = "the file would no longer parse"
 ORDER_IGNORED = "what the prose says to do could not be carried out"
 ORDER_DONE = "words tell a part of the edit: where code goes or what is removed"
 BESIDE = "which the snippet does not show, and may be meant to stand beside it"
+MIN_BODY = 12
+"""Characters of a body that two definitions hardly share by chance."""
 MAX_TOLD = 3
 """Changes that a refusal names."""
 MAX_READINGS = 8
@@ -105,9 +115,31 @@ def most_likely(reading: Reading, ways: Ways) -> tuple[float, list[str]]:
     elif (branch := _lost_branch(ops)) is not None:
         limit = min(limit, UNSURE)
         causes.append(f"{quote_lines([branch])} is removed, and may be meant to stay: a marker stands below it")
+    if (renamed := _same_body(ops)) is not None:
+        limit = min(limit, UNSURE)
+        old, new = (quote_lines([line]) for line in renamed)
+        causes.append(f"{new} has the lines of {old}, and may be its new name")
     if ways.ignored_note is not None:
         limit = min(limit, UNSURE)
     return limit, causes
+
+
+def _same_body(ops: Merge) -> tuple[str, str] | None:
+    """The header of a definition that stays without being shown, and that of a new one with the same body."""
+    new: dict[tuple[str, ...], str] = {}
+    for start, stop in ops.changed:
+        lines = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
+        for span in new_definitions(lines, ()):
+            head = next((k for k in span if not is_attached(lines[k])), span.start)
+            new[tuple(map(str.strip, lines[head + 1 : span.stop]))] = lines[head]
+    new = {body: head for body, head in new.items() if sum(map(len, body)) >= MIN_BODY}
+    hidden = [op.text for op in ops if op.kind == "keep" and op.text.strip()] if new else []
+    for k, line in enumerate(hidden):
+        if is_definition(line) and not is_attached(line):
+            body = tuple(map(str.strip, hidden[k + 1 : definition_end(hidden, k, len(hidden))]))
+            if body in new and new[body].strip() != line.strip():
+                return line.strip(), new[body].strip()
+    return None
 
 
 def _lost_branch(ops: Merge) -> str | None:

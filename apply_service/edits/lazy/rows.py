@@ -70,8 +70,6 @@ SHELL = ("bash", "shell")
 """Languages whose lines begin with what they do: beside a marker, another command is one more."""
 GROUP_WORTH = 0.9
 MIN_GROUP_LIKENESS = 0.6
-MIN_SUBSTANCE = 0.2
-"""The `substance` of a line below which it says nothing by itself, such as the first of a comment."""
 LATER_WORTH = 0.01
 """How much more a match at the file's end scores than one at its start, in a block that nothing follows."""
 WHOLE_FILE_SHARE = 0.6
@@ -299,19 +297,23 @@ class Rows:
         return lines[i].rstrip(" {").strip() if is_rule else name_at(lines, i)
 
     def _keep_attached(self) -> None:
-        """Keep a line above a header that the file has, and that might stand elsewhere too, right above that header."""
+        """Keep a line above a header that the file has, and that might stand elsewhere too, right above that header; so
+        for an attribute or a decorator above any line of the file."""
         lines = self._reading.original
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
             for k, text in enumerate(texts):
-                headers = self.candidates[block.lines[k]].columns.tolist() if header_name(text) in self._known else []
-                start = attached_start(texts, k, 0) if headers else k
-                spans = [(attached_start(lines, j, 0), j) for j in headers] if start < k else []
-                for i in block.lines[start:k]:
-                    found = self.candidates.get(i, NOTHING)
-                    if len(found.columns) > 1 or substance(self._texts[i].strip()) < MIN_SUBSTANCE:
-                        is_near = [any(low <= c < high for low, high in spans) for c in found.columns.tolist()]
-                        self.candidates[i] = found.only(np.array(is_near, np.bool_))
+                found = self.candidates.get(block.lines[k], NOTHING)
+                is_header = header_name(text) in self._known
+                is_held = is_header or (found.is_exact and not is_attached(text))
+                start = attached_start(texts, k, 0) if is_held else k
+                spans = [(attached_start(lines, j, 0), j) for j in found.columns.tolist()] if start < k else []
+                for i in block.lines[start:k] if spans else ():
+                    if not is_header and strip_comment(self._texts[i]).is_comment:
+                        continue
+                    above = self.candidates.get(i, NOTHING)
+                    is_near = [any(low <= c < high for low, high in spans) for c in above.columns.tolist()]
+                    self.candidates[i] = above.only(np.array(is_near, np.bool_))
 
     def _keep_inside(self) -> None:
         """Keep a line that is indented deeper than a header above it inside the scopes that the header may open."""

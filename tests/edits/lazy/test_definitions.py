@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apply_service.edits.doubt import what_to_show
-from apply_service.edits.lazy.merge import readings
+from apply_service.edits.lazy.merge import UNSURE, merge, readings
 from apply_service.edits.lazy.quotes import Merge
 
 GO = """\
@@ -194,7 +194,62 @@ def test_a_return_below_another_may_take_its_place() -> None:
 def test_a_doubt_names_the_line_to_show() -> None:
     _, original, update, _ = CASES["another command below a blank line"]
     (reading, _), *_ = readings(original, update, language="shell")
-    assert what_to_show(Merge(reading.ops)) == [
-        'to be sure, show line 4 (`tar czf "$dir/$name.tgz" /srv/data`) below `rm -f "$dir/$name.tgz"`'
-    ]
+    said = 'show line 4 (`tar czf "$dir/$name.tgz" /srv/data`) below `rm -f "$dir/$name.tgz"`'
+    assert what_to_show(Merge(reading.ops)) == [f"if this reading is right, {said} to be sure"]
     assert what_to_show(Merge(reading.ops[:0])) == []
+
+
+RECORDS = """\
+#[derive(Debug, Clone)]
+pub struct Point {
+    x: i32,
+}
+
+pub struct Size {
+    w: i32,
+}
+"""
+
+
+def test_an_attribute_that_another_definition_has_belongs_to_the_one_below_it() -> None:
+    update = "// ... existing code ...\n\n#[derive(Debug, Clone)]\npub struct Size {\n    w: i32,\n    h: i32,\n}\n"
+    wanted = RECORDS.replace(
+        "pub struct Size {\n    w: i32,\n", "#[derive(Debug, Clone)]\npub struct Size {\n    w: i32,\n    h: i32,\n"
+    )
+    assert readings(RECORDS, update, language="rust")[0][0].text == wanted
+
+
+PROPERTIES = """\
+class Dto {
+  @Column({ nullable: true })
+  nick: string;
+
+  @Column()
+  email: string;
+
+  phone: string;
+}
+"""
+
+
+def test_so_does_one_above_a_property() -> None:
+    update = "  // ... existing code ...\n\n  @Column({ nullable: true })\n  phone: string;\n}\n"
+    wanted = PROPERTIES.replace("  phone", "  @Column({ nullable: true })\n  phone")
+    assert readings(PROPERTIES, update, language="typescript")[0][0].text == wanted
+
+
+def test_a_new_decorator_leaves_the_one_above_it_in_its_place() -> None:
+    original = '@app.get("/a")\n@login\ndef a():\n    return 1\n\n\n@app.get("/b")\ndef b():\n    return 2\n'
+    update = '# ... existing code ...\n\n@app.get("/b")\n@login\ndef b():\n    return 2\n'
+    wanted = original.replace("def b", "@login\ndef b")
+    assert readings(original, update, language="python")[0][0].text == wanted
+
+
+def test_a_new_definition_with_the_body_of_a_hidden_one_may_be_its_new_name() -> None:
+    original = "class Orders:\n    def find(self, id):\n        return self.orders.get(id)\n\n    def clear(self):\n"
+    original += "        pass\n"
+    update = "class Orders:\n    # ...\n    def find_by_id(self, id):\n        return self.orders.get(id)\n    # ...\n"
+    found = merge(original, update, language="python")
+    assert found.probability is not None
+    assert found.probability <= UNSURE
+    assert "may be its new name" in "; ".join(found.reasons)
