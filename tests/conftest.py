@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,16 @@ def pytest_sessionfinish() -> None:
     """The folder goes with the process that made it."""
     if not IS_WORKER:
         shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def root_log_handlers() -> Iterator[None]:
+    """A command that a test runs in process sets up logging to that test's standard error: undone after the test."""
+    root = logging.getLogger()
+    before, level = [*root.handlers], root.level
+    yield
+    root.handlers[:] = [handler for handler in root.handlers if handler in before]
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

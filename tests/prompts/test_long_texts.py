@@ -6,7 +6,6 @@ import random
 import threading
 import time
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -135,7 +134,7 @@ def test_the_embedded_model_refuses_five_megabytes_at_once() -> None:
 def test_other_threads_run_while_a_long_text_is_encoded() -> None:
     tokenizer = ContentTokenizer(tiny_tokenizer().backend_tokenizer.to_str())
     text = SOURCE * 20
-    ticks, is_over = [time.monotonic()], threading.Event()
+    ticks, is_over = [], threading.Event()
 
     def tick() -> None:
         while not is_over.wait(0.005):
@@ -145,9 +144,8 @@ def test_other_threads_run_while_a_long_text_is_encoded() -> None:
     ticking.start()
     began = time.monotonic()
     tokenizer.encode(text)
-    took_s = time.monotonic() - began
+    ended = time.monotonic()
     is_over.set()
     ticking.join()
-    waits = [after - before for before, after in pairwise([*ticks, began + took_s])]
-    assert took_s > 0.1, "too short to tell"
-    assert max(waits) < took_s / 2
+    assert ended - began > 0.1, "too short to tell"
+    assert sum(began < at < ended for at in ticks) >= 10, "the thread that encodes kept the interpreter to itself"
