@@ -39,9 +39,9 @@ from apply_service.edits.lazy.vague import REASON, holds_definitions
 from apply_service.edits.markers import Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
-MAKERS = ("line", "group", "signed", "placed", "other")
+MAKERS = ("line", "group", "fresh", "signed", "placed", "other")
 POLICIES = ("careful", "literal", "headers", "lone", "format", "most")
-EXTRAS = ("blanks", "leads", "renewed", "cut")
+EXTRAS = ("blanks", "leads", "renewed", "renamed", "cut")
 OTHERS = ("signed_context_exact", "signed_margin", "placed_agreement", "placed_margin")
 """Features that `signed` and `place` give to their readings."""
 BESIDE = 8
@@ -164,7 +164,7 @@ def features_of(
     `names`: the ways that lead to it.  `reasons`: the doubts of the merger.  `others`: features that come from
     `signed` or `place`.  `shown`: the update's lines, without the signs of a diff.
     """
-    makers = {name.split(":")[-2] if ":" in name else name.rstrip("0123456789") for name in names}
+    makers = {(name.split(":")[-2] if ":" in name else name).rstrip("0123456789") for name in names}
     policies = {name.split(":")[-1].split("+")[0] for name in names if ":" in name}
     extras = {part for name in names if ":" in name for part in name.split("+")[1:]}
     return {

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from apply_service.edits.code_lines import (
-    definition_end,
     header_name,
     is_attached,
     is_branch,
-    is_definition,
     new_definitions,
     quote_lines,
 )
@@ -22,6 +20,7 @@ from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.features import replaced_neighbour, says_something
 from apply_service.edits.lazy.quotes import Merge
 from apply_service.edits.lazy.readings import Ways, find_readings
+from apply_service.edits.lazy.retouch import same_hidden
 from apply_service.edits.markers import Role, classify
 from apply_service.syntax.trees import breaks_syntax
 from apply_service.types import Certainty, LineOp, Prediction, Reading
@@ -43,8 +42,6 @@ NO_SYNTAX = "the file would no longer parse"
 ORDER_IGNORED = "what the prose says to do could not be carried out"
 ORDER_DONE = "words tell a part of the edit: where code goes or what is removed"
 BESIDE = "which the snippet does not show, and may be meant to stand beside it"
-MIN_BODY = 12
-"""Characters of a body that two definitions hardly share by chance."""
 MAX_TOLD = 3
 """Changes that a refusal names."""
 MAX_READINGS = 8
@@ -126,19 +123,14 @@ def most_likely(reading: Reading, ways: Ways) -> tuple[float, list[str]]:
 
 def _same_body(ops: Merge) -> tuple[str, str] | None:
     """The header of a definition that stays without being shown, and that of a new one with the same body."""
-    new: dict[tuple[str, ...], str] = {}
     for start, stop in ops.changed:
-        lines = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
-        for span in new_definitions(lines, ()):
-            head = next((k for k in span if not is_attached(lines[k])), span.start)
-            new[tuple(map(str.strip, lines[head + 1 : span.stop]))] = lines[head]
-    new = {body: head for body, head in new.items() if sum(map(len, body)) >= MIN_BODY}
-    hidden = [op.text for op in ops if op.kind == "keep" and op.text.strip()] if new else []
-    for k, line in enumerate(hidden):
-        if is_definition(line) and not is_attached(line):
-            body = tuple(map(str.strip, hidden[k + 1 : definition_end(hidden, k, len(hidden))]))
-            if body in new and new[body].strip() != line.strip():
-                return line.strip(), new[body].strip()
+        new = [op.text for op in ops[start:stop] if op.kind == "take"]
+        for span in new_definitions(new, ()):
+            old = same_hidden(ops, new[span.start : span.stop], 1.0)
+            if old is not None:
+                both = [op.text for op in ops[old.start : old.stop]], new[span.start : span.stop]
+                kept, own = (next(text.strip() for text in side if not is_attached(text)) for side in both)
+                return kept, own
     return None
 
 

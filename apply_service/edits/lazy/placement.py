@@ -20,6 +20,7 @@ from rapidfuzz import fuzz
 from apply_service.edits.code_lines import (
     are_other_arms,
     arm_words,
+    attached_start,
     balance,
     definition_end,
     definition_header,
@@ -89,12 +90,16 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
     # behind the last such line of all.
     is_last = b == len(snippet.blocks) - 1 and not block.marked_after
     at, indent = low, indent_of(first)
-    for j in range(low, high):
+    above = next((line for line in original[:low][::-1] if line.strip()), "")
+    is_inside = low > 0 and indent_of(above) >= indent
+    """The scope around is that of the lines above; else it may be that of the lines below."""
+    is_inside_below = high < len(original) and indent_of(original[high]) >= indent
+    for j in range(low, attached_start(original, high, low) if is_inside_below else high):
         if not original[j].strip():
             continue
         if indent_of(original[j]) >= indent:
             at = j + 1
-        elif not is_last:
+        elif not is_last and (is_inside or (at > low and not is_inside_below)):
             break
     blanks = _blanks_after(reading, at)
     ends_scope = blanks and indent_of(original[at + blanks]) < indent

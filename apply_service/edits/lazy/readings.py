@@ -28,7 +28,7 @@ from apply_service.edits.lazy.quotes import (
 from apply_service.edits.lazy.reading import LEFT_OUT, ReadSnippet, marker_indent
 from apply_service.edits.lazy.removals import comments_of_code, ignored_notes
 from apply_service.edits.lazy.retouch import retouches
-from apply_service.edits.lazy.rows import Rows, aligned_matches
+from apply_service.edits.lazy.rows import Rows, aligned_matches, fresh_ends
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
 from apply_service.edits.lazy.vague import REASON, is_vague
@@ -53,6 +53,8 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
 )
 AT_END = "Add this at the end of the file:"
 """Where a new definition or section goes that is to be added to the file."""
+FRESH = "fresh"
+"""The start of the name of an alignment with new ends of blocks."""
 RETOUCHED = frozenset({"literal", "format", "loose", "all"})
 """Policies whose merges get every retouch as well."""
 
@@ -169,7 +171,8 @@ def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
         return
     first: list[FinishedMerge] = []
     for draft in _laid(reading):
-        if len(first) < 2 and all(draft.text != other.text for other in first):
+        is_main = not draft.name.startswith(FRESH)
+        if is_main and len(first) < 2 and all(draft.text != other.text for other in first):
             first.append(draft)
         yield draft
     for name, again in _reread(reading, skips=any(LEFT_OUT in draft.reasons for draft in first)):
@@ -284,18 +287,26 @@ def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
     aligned = {"line": (rows, aligned_matches(reading, rows))}
     if rows.groups:
         aligned["group"] = (rows, aligned_matches(reading, rows, groups=True))
+    for n, matches in enumerate(fresh_ends(reading, aligned["line"][1])):
+        aligned[f"fresh{n}"] = (rows, matches)
     stubs = stub_headers(reading)
     reasons: dict[str, tuple[str, ...]] = {}
+    known = set[tuple[str, ...]]()
     for base, (of, matches) in aligned.items():
-        writer = Writer(reading, of.candidates, matches)
+        writer = Writer(reading, of.candidates, matches, only_adds=base.startswith(FRESH))
         ops = Merge(writer.write())
+        text = tuple(op.text for op in ops if op.kind != "drop")
+        if base.startswith(FRESH) and text in known:
+            continue
+        known.add(text)
         asked = [REASON] if base == "line" and is_vague(reading, ops) else []
         reasons[base] = tuple(dict.fromkeys([*reading.doubts, *writer.doubts, *asked]))
         kept = [pair for pair in find_pairs(ops) if _kind(ops, pair, stubs) == "stub"] if stubs else []
         merged = Merge(keep_wording(ops, kept)) if kept else ops
         yield FinishedMerge(merged, tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
-    for base, (of, matches) in aligned.items():
-        writer = Writer(reading, of.candidates, matches, trusts_all=True)
+    for base in reasons:
+        of, matches = aligned[base]
+        writer = Writer(reading, of.candidates, matches, trusts_all=True, only_adds=base.startswith(FRESH))
         written = Merge(writer.write())
         yield from _by_policy(reading, FinishedMerge(written, tuple(writer.texts), base, reasons=reasons[base]), stubs)
 

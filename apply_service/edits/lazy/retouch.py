@@ -8,10 +8,22 @@ follows.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
-from apply_service.edits.code_lines import are_other_arms, arm_words, header_name, indent_of
+from apply_service.edits.code_lines import (
+    are_other_arms,
+    arm_words,
+    attached_start,
+    definition_end,
+    header_name,
+    indent_of,
+    is_attached,
+    is_closer,
+    is_definition,
+    new_definitions,
+)
 from apply_service.edits.lazy.quotes import Merge
 from apply_service.edits.lazy.reading import ReadSnippet
 from apply_service.edits.lazy.statements import essence, imported, likeness, statements
@@ -23,6 +35,10 @@ REACH = 40
 MIN_ALIKE = 0.5
 MAX_CUT = 20
 """The most lines beyond an edge of the snippet that may go without a word."""
+MIN_SAME = 0.5
+"""The share of their lines that a definition has in common with another one whose new name it may be."""
+MIN_BODY = 12
+"""Characters of a body that two definitions hardly share by chance."""
 MAX_RENEWED = 4
 """The most changes of a merge that are read one at a time."""
 _KEY = re.compile(r"^\W*([\w.@$-]{2,})\s*(?:[:=({]|$)")
@@ -42,8 +58,9 @@ def renewed_at_changes(ops: Merge) -> list[set[int]]:
         new = _statements(tuple(op.text for op in ops[start:stop] if op.kind == "take"))
         if new:
             below, above = range(stop, min(len(ops), stop + REACH)), range(start - 1, max(-1, start - 1 - REACH), -1)
-            gone.update(_renewed(ops, _hidden(ops, below), new, is_above=False))
-            gone.update(_renewed(ops, _hidden(ops, above), new[::-1], is_above=True))
+            passes = any(map(_JUMP.match, new))
+            gone.update(_renewed(ops, _hidden(ops, below, passes_blanks=passes), new, is_above=False))
+            gone.update(_renewed(ops, _hidden(ops, above, passes_blanks=passes), new[::-1], is_above=True))
         found += [gone] if gone else []
     return found
 
@@ -55,10 +72,15 @@ def _without(ops: Merge, gone: Collection[int]) -> list[LineOp]:
     return out
 
 
-def _hidden(ops: Merge, places: range) -> list[int]:
-    """The hidden lines beside a change, in order, up to the first line that is shown or blank."""
+def _hidden(ops: Merge, places: range, *, passes_blanks: bool) -> list[int]:
+    """The hidden lines beside a change, in order, up to the first line that is shown or blank.
+
+    `passes_blanks`: blank lines right beside the change do not count; a jump has only one place in a block.
+    """
     found: list[int] = []
     for k in places:
+        if ops[k].kind == "keep" and not ops[k].text.strip() and passes_blanks and not found:
+            continue
         if ops[k].kind != "keep" or not ops[k].text.strip():
             break
         found.append(k)
@@ -144,6 +166,62 @@ def _margin_below(reading: ReadSnippet, ops: Merge, start: int) -> int | None:
     return margin if block.lines[-1] == above and min(shown) <= margin else None
 
 
+# -- definitions under a new name --------------------------------------------------------------------------------------
+def rename(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
+    """The merge in which each new definition takes the place of the hidden one that has its lines."""
+    out: list[list[LineOp]] = [[op] for op in ops]
+    for start, stop in ops.changed:
+        new = [k for k in range(start, stop) if ops[k].kind == "take"]
+        for span in new_definitions([ops[k].text for k in new], reading.names):
+            own = new[span.start : span.stop]
+            old = same_hidden(ops, [ops[k].text for k in own], MIN_SAME)
+            if old is None or any(op.kind == "drop" for k in old for op in out[k]):
+                continue
+            is_alone = len(new) == stop - start and not any(ops[k].text.strip() for k in new if k not in own)
+            for k in new if is_alone else ():
+                out[k] = []
+            for k in old if is_alone else _with_blanks(ops, old):
+                out[k] = [ops[k]._replace(kind="drop")]
+            if is_alone:
+                out[old.start] = [*out[old.start], *(ops[k] for k in own)]
+    return [op for group in out for op in group]
+
+
+def same_hidden(ops: Merge, new: Sequence[str], share: float) -> range | None:
+    """The operations of a hidden definition that has this share of its lines in common with a new one, headers aside.
+    None as well if the new one says too little to tell."""
+    head = next((k for k in range(len(new)) if not is_attached(new[k])), 0)
+    body = _said(new[head + 1 :])
+    if sum(len(text) * n for text, n in body.items()) < MIN_BODY:
+        return None
+    lines = [op.text for op in ops]
+    best: range | None = None
+    for start, stop in ops.hidden:
+        k = start
+        while k < stop:
+            end = k + 1
+            if indent_of(lines[k]) == indent_of(new[head]) and is_definition(lines[k]) and not is_attached(lines[k]):
+                end = min(stop, definition_end(lines, k, len(lines)))
+                other = _said(lines[k + 1 : end])
+                alike = 2 * (body & other).total() / (body.total() + other.total())
+                if alike >= share:
+                    best, share = range(attached_start(lines, k, start), end), max(alike, share + 1e-9)
+            k = end
+    return best
+
+
+def _said(lines: Sequence[str]) -> Counter[str]:
+    return Counter(text.strip() for text in lines if text.strip() and not is_closer(text))
+
+
+def _with_blanks(ops: Merge, lines: range) -> range:
+    """The lines and the hidden blank ones below them."""
+    stop = lines.stop
+    while stop < len(ops) and ops[stop].kind == "keep" and not ops[stop].text.strip():
+        stop += 1
+    return range(lines.start, stop)
+
+
 # -- definitions that comments call removed ---------------------------------------------------------------------------
 def delete(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
     """The merge without the hidden definitions that a comment calls removed."""
@@ -197,9 +275,13 @@ def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[str, Merge]]:
     renewed = renewed_at_changes(ops)
     for gone in renewed if 1 < len(renewed) <= MAX_RENEWED else ():
         yield "renewed", Merge(_without(ops, gone))
-    all_renewed = _without(ops, {k for gone in renewed for k in gone})
-    others = (("closed", close), ("deleted", delete), ("cut", cut))
-    changed = [("renewed", all_renewed), *((name, retouch(reading, ops)) for name, retouch in others)]
+    all_renewed = Merge(_without(ops, {k for gone in renewed for k in gone}))
+    others = (("closed", close), ("deleted", delete), ("cut", cut), ("renamed", rename))
+    changed = [("renewed", all_renewed), *((name, Merge(retouch(reading, ops))) for name, retouch in others)]
+    if all_renewed != ops:
+        changed.append(("renewed+renamed", Merge(rename(reading, all_renewed))))
+    told = {ops}
     for name, other in changed:
-        if tuple(other) != ops:
-            yield name, Merge(other)
+        if other not in told:
+            told.add(other)
+            yield name, other

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, groupby, islice, pairwise, takewhile
@@ -57,6 +57,8 @@ COPY_COST = 0.3
 """Cost of taking a line as new although the file has an equal line."""
 TWIN_COST = 1.0
 """The same if the equal line is the only one and its `substance` is above MIN_SAYING."""
+MAX_ENDS = 3
+"""The most ends of blocks that are read as new one at a time."""
 MIN_SAYING = 0.8
 TWICE_COST = 0.8
 """Cost of a new line that defines a name or sets a key that the file already has."""
@@ -646,6 +648,36 @@ def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -
     if best is not chosen:
         reading.doubts.append("lines with nothing but brackets were matched by the lines around them")
     return best
+
+
+def fresh_ends(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[list[Match]]:
+    """The alignment with the ends of blocks new that only lines hold which the file has several times.
+
+    A block that adds one more of a series (a call, a test, a step) ends like the one behind it, so the alignment may
+    take the new one for the new form of that one.  Each end alone, and all of them.
+    """
+    index, original = reading.index, reading.original
+    at = {match.row + n: match.column + min(n, match.n_columns - 1) for match in matches for n in range(match.n_rows)}
+    texts = [reading.texts[i].strip() for _, i in reading.visible]
+    exact = {r for r, j in at.items() if index.stripped[j] == texts[r]}
+    ends: list[set[int]] = []
+    for b, rows_of_block in groupby(range(len(texts)), key=lambda r: reading.visible[r][0]):
+        block, own = reading.snippet.blocks[b], list(rows_of_block)
+        held = {r for r in own if r in exact and index.count(original[at[r]]) == 1}
+        for side in (own, own[::-1]):
+            for before, r in pairwise(side):  # The lines beside a held one in the file, too, are held.
+                if before in held and r in exact:
+                    low, high = sorted((at[before], at[r]))
+                    held.update([r] if not any(index.stripped[low + 1 : high]) else [])
+        for is_marked, side in ((block.marked_after, own[::-1]), (block.marked_before, own)):
+            loose = list(takewhile(lambda r: r not in held, side))
+            if is_marked and held and not exact.issuperset(loose):
+                ends.append({*loose})
+    for loose in ends if len(ends) <= MAX_ENDS else ():
+        yield [match for match in matches if match.row not in loose]
+    if len(ends) != 1:
+        every = {r for loose in ends for r in loose}
+        yield from [[match for match in matches if match.row not in every]] * bool(every)
 
 
 def _read_as_added(
