@@ -16,6 +16,7 @@ from apply_service.edits.code_lines import (
     are_other_arms,
     arm_words,
     attached_start,
+    balance,
     definition_end,
     header_name,
     indent_of,
@@ -98,7 +99,11 @@ def _renewed(ops: Merge, hidden: Sequence[int], new: Sequence[str], *, is_above:
     Each new statement replaces one hidden statement; an import may replace several.
     """
     lines = [ops[k].text for k in hidden]
-    parts = statements(lines)
+    parts: list[range] = []
+    for part in statements(lines):  # Lines inside of brackets belong to the statement that opens them.
+        is_inside = bool(parts) and balance(lines[parts[-1].start : part.start]) > 0
+        start = parts.pop().start if is_inside else part.start
+        parts.append(range(start, part.stop))
     left = list(new)
     for part in reversed(parts) if is_above else parts:
         text = "\n".join(lines[part.start : part.stop])
