@@ -670,8 +670,8 @@ def fresh_ends(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[list[
                     low, high = sorted((at[before], at[r]))
                     held.update([r] if not any(index.stripped[low + 1 : high]) else [])
         for is_marked, side in ((block.marked_after, own[::-1]), (block.marked_before, own)):
-            loose = list(takewhile(lambda r: r not in held, side))
-            if is_marked and held and not exact.issuperset(loose):
+            loose = side[: next((n for n, r in enumerate(side) if r in held), 0)]
+            if is_marked and not exact.issuperset(loose):
                 ends.append({*loose})
     for loose in ends if len(ends) <= MAX_ENDS else ():
         yield [match for match in matches if match.row not in loose]
