@@ -40,7 +40,7 @@ from apply_service.edits.markers import Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
 MAKERS = ("line", "group", "fresh", "signed", "placed", "other")
-POLICIES = ("careful", "literal", "headers", "lone", "format", "most")
+POLICIES = ("careful", "literal", "stubs", "headers", "lone", "format", "most")
 EXTRAS = ("blanks", "leads", "renewed", "renamed", "cut")
 OTHERS = ("signed_context_exact", "signed_margin", "placed_agreement", "placed_margin")
 """Features that `signed` and `place` give to their readings."""

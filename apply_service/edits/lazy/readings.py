@@ -28,7 +28,7 @@ from apply_service.edits.lazy.quotes import (
 from apply_service.edits.lazy.reading import LEFT_OUT, ReadSnippet, marker_indent
 from apply_service.edits.lazy.removals import comments_of_code, ignored_notes
 from apply_service.edits.lazy.retouch import retouches
-from apply_service.edits.lazy.rows import Rows, aligned_matches, fresh_ends
+from apply_service.edits.lazy.rows import Rows, aligned_matches, fresh_parts
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
 from apply_service.edits.lazy.vague import REASON, is_vague
@@ -42,6 +42,7 @@ FORMAT = frozenset({"indent", "columns", "quotes", "spacing", "signs", "layout",
 LOOSE = FORMAT | {"remark", "reordered", "annotation", "omission"}
 POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
     ("literal", frozenset({"stub"}), False, ""),
+    ("stubs", frozenset(), False, ""),
     ("headers+leads", frozenset({"stub", "renewed"}), False, "leads"),
     ("lone", LOOSE, False, "leads"),
     ("format", FORMAT, False, ""),
@@ -54,7 +55,7 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
 AT_END = "Add this at the end of the file:"
 """Where a new definition or section goes that is to be added to the file."""
 FRESH = "fresh"
-"""The start of the name of an alignment with new ends of blocks."""
+"""The start of the name of an alignment with more new lines."""
 RETOUCHED = frozenset({"literal", "format", "loose", "all"})
 """Policies whose merges get every retouch as well."""
 
@@ -287,16 +288,18 @@ def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
     aligned = {"line": (rows, aligned_matches(reading, rows))}
     if rows.groups:
         aligned["group"] = (rows, aligned_matches(reading, rows, groups=True))
-    for n, matches in enumerate(fresh_ends(reading, aligned["line"][1])):
-        aligned[f"fresh{n}"] = (rows, matches)
+    best, added = aligned["line"][1], dict[str, set[int]]()
+    for n, part in enumerate(fresh_parts(reading, best)):
+        aligned[f"{FRESH}{n}"] = (rows, [match for match in best if match.row not in part])
+        added[f"{FRESH}{n}"] = {reading.visible[r][1] for r in part}
     stubs = stub_headers(reading)
     reasons: dict[str, tuple[str, ...]] = {}
     known = set[tuple[str, ...]]()
     for base, (of, matches) in aligned.items():
-        writer = Writer(reading, of.candidates, matches, only_adds=base.startswith(FRESH))
+        writer = Writer(reading, of.candidates, matches, added=added.get(base, ()))
         ops = Merge(writer.write())
         text = tuple(op.text for op in ops if op.kind != "drop")
-        if base.startswith(FRESH) and text in known:
+        if base in added and text in known:
             continue
         known.add(text)
         asked = [REASON] if base == "line" and is_vague(reading, ops) else []
@@ -306,7 +309,7 @@ def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
         yield FinishedMerge(merged, tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
     for base in reasons:
         of, matches = aligned[base]
-        writer = Writer(reading, of.candidates, matches, trusts_all=True, only_adds=base.startswith(FRESH))
+        writer = Writer(reading, of.candidates, matches, trusts_all=True, added=added.get(base, ()))
         written = Merge(writer.write())
         yield from _by_policy(reading, FinishedMerge(written, tuple(writer.texts), base, reasons=reasons[base]), stubs)
 

@@ -36,8 +36,9 @@ REACH = 40
 MIN_ALIKE = 0.5
 MAX_CUT = 20
 """The most lines beyond an edge of the snippet that may go without a word."""
-MIN_SAME = 0.5
-"""The share of their lines that a definition has in common with another one whose new name it may be."""
+MIN_SAME = (0.5, 0.8)
+"""The shares of their lines that a definition has in common with another one whose new name it may be: each is a
+reading."""
 MIN_BODY = 12
 """Characters of a body that two definitions hardly share by chance."""
 MAX_RENEWED = 4
@@ -100,10 +101,10 @@ def _renewed(ops: Merge, hidden: Sequence[int], new: Sequence[str], *, is_above:
     """
     lines = [ops[k].text for k in hidden]
     parts: list[range] = []
-    for part in statements(lines):  # Lines inside of brackets belong to the statement that opens them.
-        is_inside = bool(parts) and balance(lines[parts[-1].start : part.start]) > 0
-        start = parts.pop().start if is_inside else part.start
-        parts.append(range(start, part.stop))
+    for one in statements(lines):  # Lines inside of brackets belong to the statement that opens them.
+        is_inside = bool(parts) and balance(lines[parts[-1].start : one.start]) > 0
+        start = parts.pop().start if is_inside else one.start
+        parts.append(range(start, one.stop))
     left = list(new)
     for part in reversed(parts) if is_above else parts:
         text = "\n".join(lines[part.start : part.stop])
@@ -172,14 +173,14 @@ def _margin_below(reading: ReadSnippet, ops: Merge, start: int) -> int | None:
 
 
 # -- definitions under a new name --------------------------------------------------------------------------------------
-def rename(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
-    """The merge in which each new definition takes the place of the hidden one that has its lines."""
+def rename(reading: ReadSnippet, ops: Merge, share: float) -> list[LineOp]:
+    """The merge in which each new definition takes the place of the hidden one that has this share of its lines."""
     out: list[list[LineOp]] = [[op] for op in ops]
     for start, stop in ops.changed:
         new = [k for k in range(start, stop) if ops[k].kind == "take"]
         for span in new_definitions([ops[k].text for k in new], reading.names):
             own = new[span.start : span.stop]
-            old = same_hidden(ops, [ops[k].text for k in own], MIN_SAME)
+            old = same_hidden(ops, [ops[k].text for k in own], share)
             if old is None or any(op.kind == "drop" for k in old for op in out[k]):
                 continue
             is_alone = len(new) == stop - start and not any(ops[k].text.strip() for k in new if k not in own)
@@ -188,6 +189,9 @@ def rename(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
             for k in old if is_alone else _with_blanks(ops, old):
                 out[k] = [ops[k]._replace(kind="drop")]
             if is_alone:
+                above = {op.text.strip() for op in ops[max(0, old.start - span.stop) : old.start] if op.kind == "both"}
+                while is_attached(ops[own[0]].text) and ops[own[0]].text.strip() in above:
+                    del own[0]
                 out[old.start] = [*out[old.start], *(ops[k] for k in own)]
     return [op for group in out for op in group]
 
@@ -281,10 +285,10 @@ def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[str, Merge]]:
     for gone in renewed if 1 < len(renewed) <= MAX_RENEWED else ():
         yield "renewed", Merge(_without(ops, gone))
     all_renewed = Merge(_without(ops, {k for gone in renewed for k in gone}))
-    others = (("closed", close), ("deleted", delete), ("cut", cut), ("renamed", rename))
+    others = (("closed", close), ("deleted", delete), ("cut", cut))
     changed = [("renewed", all_renewed), *((name, Merge(retouch(reading, ops))) for name, retouch in others)]
-    if all_renewed != ops:
-        changed.append(("renewed+renamed", Merge(rename(reading, all_renewed))))
+    changed += [("renamed", Merge(rename(reading, ops, share))) for share in MIN_SAME]
+    changed += [("renewed+renamed", Merge(rename(reading, all_renewed, share))) for share in MIN_SAME]
     told = {ops}
     for name, other in changed:
         if other not in told:

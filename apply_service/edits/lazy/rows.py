@@ -31,6 +31,7 @@ from apply_service.edits.code_lines import (
     is_one_more,
     leading,
     name_at,
+    new_definitions,
     surplus,
 )
 from apply_service.edits.envelope import find_fences, read_fence
@@ -57,8 +58,8 @@ COPY_COST = 0.3
 """Cost of taking a line as new although the file has an equal line."""
 TWIN_COST = 1.0
 """The same if the equal line is the only one and its `substance` is above MIN_SAYING."""
-MAX_ENDS = 3
-"""The most ends of blocks that are read as new one at a time."""
+MAX_PARTS = 3
+"""The most parts of a snippet that are read as new one at a time."""
 MIN_SAYING = 0.8
 TWICE_COST = 0.8
 """Cost of a new line that defines a name or sets a key that the file already has."""
@@ -650,17 +651,18 @@ def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -
     return best
 
 
-def fresh_ends(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[list[Match]]:
-    """The alignment with the ends of blocks new that only lines hold which the file has several times.
+def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[int]]:
+    """The rows that may be new although the alignment matches some of them: of each part alone, and of all of them.
 
-    A block that adds one more of a series (a call, a test, a step) ends like the one behind it, so the alignment may
-    take the new one for the new form of that one.  Each end alone, and all of them.
+    A part is an end of a block that only lines hold which the file has several times, or a definition that the file
+    does not have.  What adds one more of a series (a call, a test, a step) ends like the one behind it, so the
+    alignment may take it for the new form of that one.
     """
     index, original = reading.index, reading.original
     at = {match.row + n: match.column + min(n, match.n_columns - 1) for match in matches for n in range(match.n_rows)}
     texts = [reading.texts[i].strip() for _, i in reading.visible]
     exact = {r for r, j in at.items() if index.stripped[j] == texts[r]}
-    ends: list[set[int]] = []
+    parts: list[set[int]] = []
     for b, rows_of_block in groupby(range(len(texts)), key=lambda r: reading.visible[r][0]):
         block, own = reading.snippet.blocks[b], list(rows_of_block)
         held = {r for r in own if r in exact and index.count(original[at[r]]) == 1}
@@ -672,12 +674,15 @@ def fresh_ends(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[list[
         for is_marked, side in ((block.marked_after, own[::-1]), (block.marked_before, own)):
             loose = side[: next((n for n, r in enumerate(side) if r in held), 0)]
             if is_marked and not exact.issuperset(loose):
-                ends.append({*loose})
-    for loose in ends if len(ends) <= MAX_ENDS else ():
-        yield [match for match in matches if match.row not in loose]
-    if len(ends) != 1:
-        every = {r for loose in ends for r in loose}
-        yield from [[match for match in matches if match.row not in every]] * bool(every)
+                parts.append({*loose})
+        row_of = {reading.visible[r][1]: r for r in own}
+        for span in new_definitions(reading.block_texts(b), reading.names):
+            rows = {row_of[i] for i in block.lines[span.start : span.stop] if i in row_of}
+            if not rows.isdisjoint(at) and rows not in parts:
+                parts.append(rows)
+    yield from parts if len(parts) <= MAX_PARTS else ()
+    if len(parts) > 1:
+        yield {r for part in parts for r in part}
 
 
 def _read_as_added(

@@ -7,7 +7,7 @@ original's bytes.  The writer notes the doubts that it meets.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise, takewhile
@@ -58,8 +58,8 @@ class LaidBlock:
 class Writer:
     """Writes one alignment of a reading.
 
-    `trusts_all`: every difference is an edit and none is a misquotation.  `only_adds`: the new lines at the ends of
-    blocks replace no hidden line.
+    `trusts_all`: every difference is an edit and none is a misquotation.  `added`: update lines that replace no hidden
+    line at the end of a block.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class Writer:
         matches: Sequence[Match],
         *,
         trusts_all: bool = False,
-        only_adds: bool = False,
+        added: Collection[int] = (),
     ) -> None:
-        self._only_adds = only_adds
+        self._added = added
         self._reading = reading
         self._original = reading.original
         self._candidates = candidates
@@ -194,7 +194,8 @@ class Writer:
             shown = [self.texts[i] for i in block.lines[: first[0]]]
             if not any(span.start == 0 for span in new_definitions(shown, self._reading.names)):
                 self.doubts.append("no line of the file is shown above new lines")
-            start -= 0 if self._only_adds else replaced_above(self._reading, b, first, floor)
+            if block.lines[0] not in self._added:
+                start -= replaced_above(self._reading, b, first, floor)
         start -= self._n_moved(block.lines, range(start - 1, floor - 1, -1))
         body = self._drop(start, first[1])
         start, new = self._new_above(block, block.lines[: first[0]], start, start if body else floor)
@@ -267,8 +268,9 @@ class Writer:
             shown = [self.texts[i] for i in block.lines[last[0] + 1 :]]
             if not any(span.stop == len(shown) for span in new_definitions(shown, self._reading.names)):
                 self.doubts.append("no line of the file is shown below new lines")
-            n_replaced = 0 if self._only_adds else replaced_below(self._reading, b, last, ceiling, self._columns)
-            return last[1] + 1 + n_replaced
+            if block.lines[-1] in self._added:
+                return last[1] + 1
+            return last[1] + 1 + replaced_below(self._reading, b, last, ceiling, self._columns)
         i = block.lines[last[0]]
         if not is_group and self._candidates[i].kind_at(last[1]) is Kind.SIMILAR:
             return balanced_end(self._original, last[1], last[1] + 1, [self.texts[i]], ceiling)
