@@ -42,7 +42,8 @@ NOUN = (
 )
 PHRASE = re.compile(
     r"\b(?:existing|rest of|the rest|remaining|remainder|unchanged|unmodified|untouched|same as|stays?|remains?|"
-    r"previous|other|others|omitted|keep|kept|as before|as is|no changes?|snip(?:ped)?|above|below|original|and so on|etc)\b",
+    r"previous|other|others|omitted|keep|kept|as before|as is|no changes?|snip(?:ped)?|above|below|original|"
+    r"and so on|etc)\b",
     re.IGNORECASE,
 )
 _NO_VERB = (

@@ -112,7 +112,7 @@ def most_likely(reading: Reading, ways: Ways) -> tuple[float, list[str]]:
     elif (branch := _lost_branch(ops)) is not None:
         limit = min(limit, UNSURE)
         causes.append(f"{quote_lines([branch])} is removed, and may be meant to stay: a marker stands below it")
-    if (renamed := _same_body(ops)) is not None:
+    if (renamed := _same_body(ways, ops)) is not None:
         limit = min(limit, UNSURE)
         old, new = (quote_lines([line]) for line in renamed)
         causes.append(f"{new} has the lines of {old}, and may be its new name")
@@ -121,12 +121,15 @@ def most_likely(reading: Reading, ways: Ways) -> tuple[float, list[str]]:
     return limit, causes
 
 
-def _same_body(ops: Merge) -> tuple[str, str] | None:
+def _same_body(ways: Ways, ops: Merge) -> tuple[str, str] | None:
     """The header of a definition that stays without being shown, and that of a new one with the same body."""
+    reading = ways.draft.reading
+    if reading is None:
+        return None
     for start, stop in ops.changed:
         new = [op.text for op in ops[start:stop] if op.kind == "take"]
         for span in new_definitions(new, ()):
-            old = same_hidden(ops, new[span.start : span.stop], 1.0)
+            old = same_hidden(reading, ops, new[span.start : span.stop], 1.0)
             if old is not None:
                 both = [op.text for op in ops[old.start : old.stop]], new[span.start : span.stop]
                 kept, own = (next(text.strip() for text in side if not is_attached(text)) for side in both)

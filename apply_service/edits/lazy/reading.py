@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise, takewhile
 from typing import NamedTuple
@@ -23,13 +23,16 @@ import numpy.typing as npt
 from apply_service.edits.code_lines import (
     Unit,
     are_other_entries,
+    attached_start,
     definition_end,
     find_unit,
     gaps_between,
     header_name,
     indent_of,
+    is_attached,
     is_branch,
     is_closer,
+    is_definition,
     is_import,
     leading,
 )
@@ -62,6 +65,26 @@ _ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
 
 
 # -- blocks -------------------------------------------------------------------------------------------------------
+
+
+MIN_BODY = 12
+"""Characters of a body that two definitions hardly share by chance."""
+
+
+class Definition(NamedTuple):
+    """A definition of the file."""
+
+    header: int
+    lines: range
+    """With what is attached to its header."""
+    indent: int
+    body: Counter[str]
+    """The `said_lines` below its header."""
+
+
+def said_lines(lines: Iterable[str]) -> Counter[str]:
+    """How often each line occurs, but for blank lines, closing brackets and indentation."""
+    return Counter(line.strip() for line in lines if line.strip() and not is_closer(line))
 
 
 class Block(NamedTuple):
@@ -379,6 +402,7 @@ class ReadSnippet:
         self.language = language
         self.path = path
         self.doubts: list[str] = []
+        self._likeness: dict[tuple[str, ...], list[tuple[float, Definition]]] = {}
         self.index = index if index is not None else LineIndex(original, has_labels=has_labels(original, language))
         known = set(self.index.stripped)
         roles = classify(update, original, language=language, path=path)
@@ -617,6 +641,30 @@ class ReadSnippet:
         """The first original line below j that is not indented deeper: what closes the scope that j opens.  One past
         the end where there is none."""
         return int(self.closers[j])
+
+    @cached_property
+    def definitions(self) -> list[Definition]:
+        """The definitions of the file, nested ones too."""
+        found, lines = list[Definition](), self.original
+        for j, line in enumerate(lines):
+            if is_definition(line) and not is_attached(line):
+                span = range(attached_start(lines, j, 0), definition_end(lines, j, len(lines)))
+                found.append(Definition(j, span, indent_of(line), said_lines(lines[j + 1 : span.stop])))
+        return found
+
+    def definitions_like(self, new: tuple[str, ...], share: float) -> list[Definition]:
+        """The definitions of the file that have this share of their lines in common with a new one, headers aside; the
+        likest first.  None if the new one says too little to tell."""
+        if new not in self._likeness:
+            head = next((k for k, line in enumerate(new) if not is_attached(line)), 0)
+            body, level = said_lines(new[head + 1 :]), indent_of(new[head])
+            n, shares = body.total(), list[tuple[float, Definition]]()
+            if sum(len(text) * count for text, count in body.items()) >= MIN_BODY:
+                for other in self.definitions:
+                    if other.indent == level and not body.keys().isdisjoint(other.body):
+                        shares.append((2 * (body & other.body).total() / (n + other.body.total()), other))
+            self._likeness[new] = sorted(shares, key=lambda pair: -pair[0])
+        return [other for likeness, other in self._likeness[new] if likeness >= share]
 
     @cached_property
     def names(self) -> Counter[str | None]:

@@ -71,7 +71,7 @@ class FinishedMerge:
     extra: Mapping[str, float] = field(default_factory=dict)
     """Features that come from `signed` or `place`."""
     reading: ReadSnippet | None = None
-    """The snippet as it was read for this draft; None if it was read as it stands."""
+    """The snippet as it was read for this draft; None, until the merge is finished, if it was read as it stands."""
 
     @cached_property
     def text(self) -> str:
@@ -119,7 +119,7 @@ def find_readings(
     facts = {reading: SnippetFacts(reading)}
     for n, ways in enumerate(found.values()):
         draft = ways.draft
-        read = draft.reading or reading
+        draft.reading = read = draft.reading or reading
         if read not in facts:
             facts[read] = SnippetFacts(read)
         shown = draft.texts if draft.name.startswith("signed") else read.texts

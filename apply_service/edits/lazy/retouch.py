@@ -8,21 +8,16 @@ follows.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
 from apply_service.edits.code_lines import (
     are_other_arms,
     arm_words,
-    attached_start,
     balance,
-    definition_end,
     header_name,
     indent_of,
     is_attached,
-    is_closer,
-    is_definition,
     new_definitions,
 )
 from apply_service.edits.lazy.quotes import Merge
@@ -39,8 +34,6 @@ MAX_CUT = 20
 MIN_SAME = (0.5, 0.8)
 """The shares of their lines that a definition has in common with another one whose new name it may be: each is a
 reading."""
-MIN_BODY = 12
-"""Characters of a body that two definitions hardly share by chance."""
 MAX_RENEWED = 4
 """The most changes of a merge that are read one at a time."""
 _KEY = re.compile(r"^\W*([\w.@$-]{2,})\s*(?:[:=({]|$)")
@@ -180,7 +173,7 @@ def rename(reading: ReadSnippet, ops: Merge, share: float) -> list[LineOp]:
         new = [k for k in range(start, stop) if ops[k].kind == "take"]
         for span in new_definitions([ops[k].text for k in new], reading.names):
             own = new[span.start : span.stop]
-            old = same_hidden(ops, [ops[k].text for k in own], share)
+            old = same_hidden(reading, ops, [ops[k].text for k in own], share)
             if old is None or any(op.kind == "drop" for k in old for op in out[k]):
                 continue
             is_alone = len(new) == stop - start and not any(ops[k].text.strip() for k in new if k not in own)
@@ -196,31 +189,17 @@ def rename(reading: ReadSnippet, ops: Merge, share: float) -> list[LineOp]:
     return [op for group in out for op in group]
 
 
-def same_hidden(ops: Merge, new: Sequence[str], share: float) -> range | None:
-    """The operations of a hidden definition that has this share of its lines in common with a new one, headers aside.
-    None as well if the new one says too little to tell."""
-    head = next((k for k in range(len(new)) if not is_attached(new[k])), 0)
-    body = _said(new[head + 1 :])
-    if sum(len(text) * n for text, n in body.items()) < MIN_BODY:
-        return None
-    lines = [op.text for op in ops]
-    best: range | None = None
-    for start, stop in ops.hidden:
-        k = start
-        while k < stop:
-            end = k + 1
-            if indent_of(lines[k]) == indent_of(new[head]) and is_definition(lines[k]) and not is_attached(lines[k]):
-                end = min(stop, definition_end(lines, k, len(lines)))
-                other = _said(lines[k + 1 : end])
-                alike = 2 * (body & other).total() / (body.total() + other.total())
-                if alike >= share:
-                    best, share = range(attached_start(lines, k, start), end), max(alike, share + 1e-9)
-            k = end
-    return best
-
-
-def _said(lines: Sequence[str]) -> Counter[str]:
-    return Counter(text.strip() for text in lines if text.strip() and not is_closer(text))
+def same_hidden(reading: ReadSnippet, ops: Merge, new: Sequence[str], share: float) -> range | None:
+    """The operations of the hidden definition that has the largest share of its lines in common with a new one, headers
+    aside, if that is at least `share`."""
+    for other in reading.definitions_like(tuple(new), share):
+        at = next(k for k, op in enumerate(ops) if op.original_line == other.header)
+        first, last = at - (other.header - other.lines.start), at + other.lines.stop - other.header
+        while first < at and ops[first].kind != "keep":  # What is attached to it may be shown.
+            first += 1
+        if all(op.kind == "keep" for op in ops[first:last]):
+            return range(first, last)
+    return None
 
 
 def _with_blanks(ops: Merge, lines: range) -> range:
