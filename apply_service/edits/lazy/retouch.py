@@ -18,6 +18,7 @@ from apply_service.edits.code_lines import (
     header_name,
     indent_of,
     is_attached,
+    is_import,
     new_definitions,
 )
 from apply_service.edits.lazy.quotes import Merge
@@ -53,9 +54,11 @@ def renewed_at_changes(ops: Merge) -> list[set[int]]:
         new = _statements(tuple(op.text for op in ops[start:stop] if op.kind == "take"))
         if new:
             below, above = range(stop, min(len(ops), stop + REACH)), range(start - 1, max(-1, start - 1 - REACH), -1)
-            passes = any(map(_JUMP.match, new))
-            gone.update(_renewed(ops, _hidden(ops, below, passes_blanks=passes), new, is_above=False))
-            gone.update(_renewed(ops, _hidden(ops, above, passes_blanks=passes), new[::-1], is_above=True))
+            passes = any(_JUMP.match(text) or is_import(text) for text in new)
+            for beside, own, is_above in ((below, new, False), (above, new[::-1], True)):
+                replaced = {*_renewed(ops, _hidden(ops, beside, passes_blanks=passes), own, is_above=is_above)}
+                n_passed = next((n for n, k in enumerate(beside) if k in replaced), 0)
+                gone.update(replaced, beside[:n_passed])
         found += [gone] if gone else []
     return found
 
@@ -70,7 +73,8 @@ def _without(ops: Merge, gone: Collection[int]) -> list[LineOp]:
 def _hidden(ops: Merge, places: range, *, passes_blanks: bool) -> list[int]:
     """The hidden lines beside a change, in order, up to the first line that is shown or blank.
 
-    `passes_blanks`: blank lines right beside the change do not count; a jump has only one place in a block.
+    `passes_blanks`: blank lines right beside the change do not count: a block has one place for a jump, a file one for
+    an import.
     """
     found: list[int] = []
     for k in places:
@@ -263,9 +267,14 @@ def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[str, Merge]]:
     renewed = renewed_at_changes(ops)
     for gone in renewed if 1 < len(renewed) <= MAX_RENEWED else ():
         yield "renewed", Merge(_without(ops, gone))
-    all_renewed = Merge(_without(ops, {k for gone in renewed for k in gone}))
-    others = (("closed", close), ("deleted", delete), ("cut", cut))
+    all_renewed = Merge(_without(ops, set().union(*renewed)))
+    deleted = Merge(delete(reading, ops))
+    others = (("closed", close), ("cut", cut))
     changed = [("renewed", all_renewed), *((name, Merge(retouch(reading, ops))) for name, retouch in others)]
+    changed += [
+        ("deleted", deleted),
+        ("deleted+renewed", Merge(_without(deleted, set().union(*renewed_at_changes(deleted))))),
+    ]
     changed += [("renamed", Merge(rename(reading, ops, share))) for share in MIN_SAME]
     changed += [("renewed+renamed", Merge(rename(reading, all_renewed, share))) for share in MIN_SAME]
     told = {ops}
