@@ -32,7 +32,9 @@ _HEADER = re.compile(
     rf"open|data|sealed|pub(?:\([\w ]+\))?|unsafe|extern(?:\s+\"C\")?|const|declare|suspend|friend|constexpr|"
     rf"readonly|get|set|local|partial)\s+)*"
     rf"(?:"
-    rf"(?:def|class|func|fn|fun|function\*?|struct|interface|enum|trait|impl(?:<[^>]*>)?|type|module|namespace|mod|macro_rules!|object|record|union|protocol|extension|typedef\s+struct|sub|proc|(?i:create\s+(?:or\s+replace\s+)?(?:\w+\s+)?(?:table|view|trigger|function|procedure|index|type))(?:\s+(?i:if\s+not\s+exists))?)\s+(?:\([^)]*\)\s*)?(?P<defined>[\w$.:<>]*[\w$])"
+    rf"(?:def|class|func|fn|fun|function\*?|interface|enum|trait|type|module|namespace|mod|macro_rules!|object|protocol|extension|sub|proc|(?i:create\s+(?:or\s+replace\s+)?(?:\w+\s+)?(?:table|view|trigger|function|procedure|index|type))(?:\s+(?i:if\s+not\s+exists))?)\s+(?:\([^)]*\)\s*|<[^<>]*>\s*)?(?P<defined>[\w$.:]*[\w$])"
+    rf"|(?:struct|record|union|typedef\s+struct)\s+(?P<typed>[\w$.:<>]*[\w$])"
+    rf"|impl\b(?:<[^<>]*>)?\s+(?P<implemented>[\w$][^{{;=]*?)\s*(?:\{{.*|where\b.*)?$"
     rf"|(?:[\w.]+)\s*\(?\s*(?P<quote>['\"`])(?P<spoken>.{{1,200}}?)(?P=quote).*(?:\bdo\b(?:\s*\|.*\|)?|\{{|=>|->|\(\))\s*$"
     rf"|(?:let|var|const)?\s*(?:[\w$]{{1,80}}\.){{0,6}}(?P<assigned>{_WORD})\s*(?::[^=]{{1,80}})?=\s*(?:async\s*)?(?:function\b|\(.*\)\s*(?::[^=]+)?=>|{_WORD}\s*=>|class\b|(?:[\w$.]{{1,80}}\()?\{{$|\($|\[$)"
     rf"|(?:[\w<>\[\],.*&:?]+\s+)*[*&]*(?P<called>(?!if\b|for\b|while\b|switch\b|catch\b|return\b|else\b|elif\b|with\b|match\b|when\b|until\b|unless\b|foreach\b|function\b|new\b|await\b|throw\b|assert\b)[\w$:~]+)\s*\([^;]*\)?\s*[^;=]*[{{(,]\s*$"
@@ -41,7 +43,18 @@ _HEADER = re.compile(
     rf"|(?:-\s+)?(?:\"(?P<quoted>[^\"]+)\"|(?P<key>[\w./$-]+))\s*:(?:\s*[\[{{|>][-+]?\s*)?$"
     rf")"
 )
-_HEADER_GROUPS = ("defined", "spoken", "assigned", "called", "section", "heading", "quoted", "key")
+_HEADER_GROUPS = (
+    "defined",
+    "typed",
+    "implemented",
+    "spoken",
+    "assigned",
+    "called",
+    "section",
+    "heading",
+    "quoted",
+    "key",
+)
 _ATTACHED = re.compile(r"^\s*(?:@|#\[|#!\[|\[[A-Z]|//|#(?![a-z]+\b\s)|/\*|\*|--|\"\"\"|<!--)")
 _CLOSER = re.compile(r"^\s*(?:[\]\)}]+[\]\)};,.\w\s]*$|[\]\)}]|end\b|\{\s*$|</|fi\b|done\b|esac\b)")
 _BRANCH = re.compile(
@@ -159,7 +172,9 @@ def is_definition(line: str) -> bool:
     if match is None or arm_words(line):
         return False
     is_function = bool(match["assigned"]) and ("=>" in line or "function" in line or "class" in line)
-    return is_function or any(match[group] for group in ("defined", "spoken", "called", "section", "heading"))
+    return is_function or any(
+        match[group] for group in ("defined", "typed", "implemented", "spoken", "called", "section", "heading")
+    )
 
 
 def definition_header(lines: Iterable[str]) -> str | None:
