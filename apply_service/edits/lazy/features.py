@@ -230,6 +230,7 @@ def _effects(facts: SnippetFacts, ops: Merge) -> Features:
         "net": float(len(takes) - len(drops)) / (1 + len(takes) + len(drops)),
         "gone_share": len(drops) / max(1, len(facts.reading.original)),
         "gone_comments": float(sum(strip_comment(op.text).is_comment for op in drops)),
+        "gone_decorators": float(sum(op.text.lstrip().startswith(("@", "#[")) for op in drops)),
         "unbalanced": float(sum(abs(a - b) for a, b in zip(*sides, strict=True))),
         "odd_steps": float(_odd_steps(ops)),
         "reindented": log2(1 + sum(pair.kind == "indent" for pair in pairs)),
@@ -382,7 +383,8 @@ def declared(line: str) -> frozenset[str]:
 
 
 def _of_words(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """Whether lines near each change use the names of its new lines, and whether a removed name is still in use."""
+    """Whether lines near each change use the names of its new lines, whether a removed name is still in use, and how
+    many names that stay are no more in use."""
     gone = {op.original_line for op in drops}
     new = [words(op.text) for op in takes]
     defined = {name for op in takes for name in declared(op.text)}
@@ -394,6 +396,11 @@ def _of_words(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: S
         if any(name in line for line in new):
             left = left | {-1}
         dangling += bool(left) and not any(name in declared(original[j]) for j in left if j >= 0)
+    shown = {name for line in new for name in line}
+    orphans = 0
+    for name in {name for op in drops for name in words(op.text)} - shown - lost:
+        kept = [original[j] for j in facts.lines_with.get(name, ()) if j not in gone]
+        orphans += bool(kept) and all(name in declared(line) or line.strip(" \t,;") == name for line in kept)
     twice = sum(
         any(j not in gone and name in declared(original[j]) for j in facts.lines_with.get(name, ())) for name in defined
     )
@@ -408,6 +415,7 @@ def _of_words(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: S
         shares.append(len(names & at_home) / len(names))
     return {
         "dangling": float(dangling),
+        "orphans": float(orphans),
         "declared_twice": float(twice),
         "at_home": min(shares, default=1.0),
     }

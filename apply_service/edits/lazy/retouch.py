@@ -14,12 +14,12 @@ from functools import lru_cache
 from apply_service.edits.code_lines import (
     are_other_arms,
     arm_words,
-    balance,
     header_name,
     indent_of,
     is_attached,
     is_import,
     new_definitions,
+    surplus,
 )
 from apply_service.edits.lazy.quotes import Merge
 from apply_service.edits.lazy.reading import ReadSnippet
@@ -98,10 +98,12 @@ def _renewed(ops: Merge, hidden: Sequence[int], new: Sequence[str], *, is_above:
     """
     lines = [ops[k].text for k in hidden]
     parts: list[range] = []
-    for one in statements(lines):  # Lines inside of brackets belong to the statement that opens them.
-        is_inside = bool(parts) and balance(lines[parts[-1].start : one.start]) > 0
-        start = parts.pop().start if is_inside else one.start
-        parts.append(range(start, one.stop))
+    for one in statements(lines):
+        if parts and one.start < parts[-1].stop:
+            continue
+        # What stands in parentheses belongs to the statement that opens and closes them.
+        stops = (k for k in range(one.stop, len(lines) + 1) if sum(surplus(lines[one.start : k])[:2]) <= 0)
+        parts.append(range(one.start, next(stops, one.stop)))
     left = list(new)
     for part in reversed(parts) if is_above else parts:
         text = "\n".join(lines[part.start : part.stop])
