@@ -255,10 +255,14 @@ def _of_notes(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: S
     blocks = facts.reading.snippet.blocks
     used = [k for k in ops.shown if ops[k].update_line is not None] or [0, len(ops)]
     left = ops if facts.said_gone else ()
+    block_of = {i: b for b, i in facts.reading.visible}
+    inner = [(ops[a - 1].update_line, ops[b].update_line) for a, b in ops.hidden if a > 0 and b < len(ops)]
+    between = [block_of[i] == block_of[j] for i, j in inner if i in block_of and j in block_of]
     head = [op.text for op in ops[: used[0]] if op.text.strip()] if blocks and not blocks[0].marked_before else []
     return {
         "gone_but_named": float(len(gone_names & facts.said_kept)),
         "kept_though_noted": float(sum(op.kind != "drop" and op.text.strip() in facts.said_gone for op in left)),
+        "unmarked_gaps": float(sum(between)),
         "unmarked_head": _log_hidden(ops[: used[0]]) if blocks and not blocks[0].marked_before else -1.0,
         "unmarked_imports": float(
             bool(head) and all(is_import(text) or strip_comment(text).is_comment for text in head)
