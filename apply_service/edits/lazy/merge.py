@@ -133,7 +133,8 @@ def _same_body(ways: Ways, ops: Merge) -> tuple[str, str] | None:
             if old is not None:
                 both = [op.text for op in ops[old.start : old.stop]], new[span.start : span.stop]
                 kept, own = (next(text.strip() for text in side if not is_attached(text)) for side in both)
-                return kept, own
+                if kept != own:
+                    return kept, own
     return None
 
 

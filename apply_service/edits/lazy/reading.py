@@ -654,7 +654,7 @@ class ReadSnippet:
 
     def definitions_like(self, new: tuple[str, ...], share: float) -> list[Definition]:
         """The definitions of the file that have this share of their lines in common with a new one, headers aside; the
-        likest first.  None if the new one says too little to tell."""
+        likest first; none if the new one says too little to tell."""
         if new not in self._likeness:
             head = next((k for k, line in enumerate(new) if not is_attached(line)), 0)
             body, level = said_lines(new[head + 1 :]), indent_of(new[head])
