@@ -11,6 +11,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
+from rapidfuzz import fuzz
+
 from apply_service.edits.code_lines import (
     are_other_arms,
     arm_words,
@@ -30,6 +32,8 @@ from apply_service.types import LineOp
 REACH = 40
 """The most hidden lines on each side of a change that are compared with its new lines."""
 MIN_ALIKE = 0.5
+MIN_SPELT = 90
+"""The likeness (0 to 100) of two spellings of one name."""
 MAX_CUT = 20
 """The most lines beyond an edge of the snippet that may go without a word."""
 MIN_SAME = (0.5, 0.8)
@@ -54,7 +58,8 @@ def renewed_at_changes(ops: Merge) -> list[set[int]]:
         new = _statements(tuple(op.text for op in ops[start:stop] if op.kind == "take"))
         if new:
             below, above = range(stop, min(len(ops), stop + REACH)), range(start - 1, max(-1, start - 1 - REACH), -1)
-            passes = any(_JUMP.match(text) or is_import(text) for text in new)
+            level = min(map(indent_of, new))
+            passes = any((_JUMP.match(text) and indent_of(text) == level) or is_import(text) for text in new)
             for beside, own, is_above in ((below, new, False), (above, new[::-1], True)):
                 replaced = {*_renewed(ops, _hidden(ops, beside, passes_blanks=passes), own, is_above=is_above)}
                 n_passed = next((n for n, k in enumerate(beside) if k in replaced), 0)
@@ -122,7 +127,8 @@ def is_namesake(old: str, new: str) -> bool:
     comments = [strip_comment(text).is_comment for text in (old, new)]
     if any(comments):
         return all(comments)
-    if header_name(old.split("\n")[0]) != header_name(new.split("\n")[0]):
+    name, other = (header_name(text.split("\n")[0]) for text in (old, new))
+    if name != other and (name is None or other is None or fuzz.ratio(name, other) < MIN_SPELT):
         return False
     if are_other_arms(*(arm_words(text.split("\n")[0]) for text in (old, new))):
         return False
@@ -132,8 +138,8 @@ def is_namesake(old: str, new: str) -> bool:
     keys = [_KEY.match(text) for text in (old, new)]
     if keys[0] and keys[1] and keys[0][1] == keys[1][1]:
         return True
-    names = (set(_WORD.findall(text)) for text in (old, new))
-    return bool(set.intersection(*names)) and likeness(essence(old), essence(new)) >= MIN_ALIKE
+    found = (set(_WORD.findall(text)) for text in (old, new))
+    return bool(set.intersection(*found)) and likeness(essence(old), essence(new)) >= MIN_ALIKE
 
 
 # -- scopes that the snippet closes ------------------------------------------------------------------------------------

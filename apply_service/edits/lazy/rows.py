@@ -673,8 +673,24 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
                     held.update([r] if not any(index.stripped[low + 1 : high]) else [])
         for is_marked, side in ((block.marked_after, own[::-1]), (block.marked_before, own)):
             loose = side[: next((n for n, r in enumerate(side) if r in held), 0)]
-            if is_marked and not exact.issuperset(loose):
-                parts.append({*loose})
+            if not is_marked or exact.issuperset(loose):
+                continue
+            # What opens the first new line, is attached to it, or closes the last one is new as well.
+            level = min((indent_of(reading.texts[reading.visible[r][1]]) for r in loose), default=0)
+            for r in side[len(loose) :]:
+                text = reading.texts[reading.visible[r][1]]
+                if side is own:
+                    belongs = (is_closer(text) or text.lstrip().startswith("#endif")) and indent_of(text) >= level
+                else:
+                    belongs = is_attached(text) or text.strip() in ("{", "[", "(")
+                if r not in exact or not belongs or index.count(original[at[r]]) == 1:
+                    break
+                loose.append(r)
+            parts.append({*loose})
+            lines = [reading.visible[r][1] for r in sorted(loose)]
+            paragraph = next((n for n, (i, j) in enumerate(pairwise(lines), 1) if j > i + 1), 0)
+            if side is not own and paragraph:
+                parts.append({*sorted(loose)[paragraph:]})
         row_of = {reading.visible[r][1]: r for r in own}
         for span in new_definitions(reading.block_texts(b), reading.names):
             rows = {row_of[i] for i in block.lines[span.start : span.stop] if i in row_of}

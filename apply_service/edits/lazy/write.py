@@ -228,6 +228,10 @@ class Writer:
         if n_there:
             is_apart = len(takes) - n_solid == n_there != gap and indent_of(above) >= level and top >= floor
         if not gap or not is_apart:
+            is_glued = bool(block.gap_before) and self.texts[block.gap_before[-1]].strip() != ""
+            if is_glued and 0 < n_there == len(takes) - n_solid and top >= floor and n_solid:
+                # The marker right above tells that the new lines go on the lines above; the blank ones are the file's.
+                return top, self._take(takes[:n_solid]) + self._pair(takes[n_solid:], top, start)
             return start, self._take(takes)
         blanks = self._take(self._free_lines(block.gap_before[::-1], gap)[::-1])
         rest = self._pair(takes[n_solid:], top, start) if n_there else self._take(takes[n_solid:])
