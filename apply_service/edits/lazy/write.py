@@ -229,7 +229,7 @@ class Writer:
             is_apart = len(takes) - n_solid == n_there != gap and indent_of(above) >= level and top >= floor
         if not gap or not is_apart:
             is_glued = bool(block.gap_before) and self.texts[block.gap_before[-1]].strip() != ""
-            if is_glued and 0 < n_there == len(takes) - n_solid and top >= floor and n_solid:
+            if is_glued and not gap and 0 < n_there == len(takes) - n_solid and top >= floor and n_solid:
                 # The marker right above tells that the new lines go on the lines above; the blank ones are the file's.
                 return top, self._take(takes[:n_solid]) + self._pair(takes[n_solid:], top, start)
             return start, self._take(takes)
