@@ -11,7 +11,6 @@ from apply_service.edits.code_lines import header_name, indent_of, is_closer
 from apply_service.edits.lazy.candidates import key_of
 from apply_service.edits.lazy.directives import MIN_SCORE, Directive, find_directives, judge
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
-from apply_service.edits.lazy.fitting import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.orders import adds_to_file, find_orders
 from apply_service.edits.lazy.place import Placed, merge_placed, place
@@ -25,7 +24,7 @@ from apply_service.edits.lazy.quotes import (
     lone_pairs,
     passed_over,
 )
-from apply_service.edits.lazy.reading import LEFT_OUT, ReadSnippet, marker_indent
+from apply_service.edits.lazy.reading import LEFT_OUT, ReadSnippet
 from apply_service.edits.lazy.removals import comments_of_code, ignored_notes
 from apply_service.edits.lazy.retouch import retouches
 from apply_service.edits.lazy.rows import Rows, aligned_matches
@@ -218,6 +217,8 @@ def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSni
         yield "parted", reading.again(notes=blanks)
     if reading.is_shifted:
         yield "unshifted", reading.again(shifts=False)
+    for texts in reading.refitted():
+        yield "refitted", reading.again(texts=texts, shifts=False)
     if reading.addresses or reading.has_excerpts or skips:
         yield "shown", reading.again(has_addresses=False)
 
@@ -327,10 +328,6 @@ def _by_policy(reading: ReadSnippet, literal: FinishedMerge, stubs: set[int]) ->
             for retouched, changed in retouches(reading, draft.ops) if name in RETOUCHED else ():
                 changed = Merge(single_gaps(list(changed)))
                 known[key].insert(-1, replace(draft, ops=changed, name=f"+{retouched}"))
-        first = known[key][-1]
-        if name == "format" and lost_indentation(reading.snippet.texts, first.ops):
-            flowed = reflow(reading.original, first.ops)
-            yield replace(first, ops=Merge(flowed), texts=_texts_of(flowed, first.texts), name=f"{base}:flow")
         for draft in known[key]:
             other = replace(draft, name=f"{base}:{name}{draft.name}")
             other.__dict__["text"] = draft.text  # The text is joined only once.
@@ -361,7 +358,7 @@ def stub_headers(reading: ReadSnippet) -> set[int]:
         indent = indent_of(texts[part.start])
         if not block.marked_after or header_name(texts[part.start]) is None:
             continue
-        after = marker_indent(snippet, block.gap_after)
+        after = reading.marker_indent(block.gap_after)
         below = indent_of(reading.texts[snippet.blocks[b + 1].lines[0]]) if b + 1 < len(snippet.blocks) else -1
         if below <= indent and (after is None or after > indent):
             found.update(block.lines[part.start : part.stop])

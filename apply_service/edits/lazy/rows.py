@@ -46,7 +46,7 @@ from apply_service.edits.lazy.candidates import (
     squeeze,
     substance,
 )
-from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
+from apply_service.edits.lazy.reading import Block, ReadSnippet
 from apply_service.edits.lazy.statements import Statement, essence, gist, imported, likeness, statements
 from apply_service.edits.lazy.vague import marks_place
 from apply_service.edits.lazy.write import DATA, Writer
@@ -349,9 +349,8 @@ class Rows:
 
     def _close_stub(self, header: int, b: int, i: int) -> None:
         """Match line i, which closes the scope whose body the snippet leaves out above block b, to that scope's end."""
-        snippet, text = self._reading.snippet, self._texts[i]
-        gap = snippet.blocks[b].gap_before
-        levels = [indent_of(snippet.texts[k]) for k in gap if snippet.roles[k] is Role.MARKER]
+        text = self._texts[i]
+        levels = self._reading.marker_indents(self._reading.snippet.blocks[b].gap_before)
         indent = indent_of(text)
         if is_closer(text) and indent_of(self._texts[header]) == indent < min(levels, default=0):
             closers = self._reading.closers[self.candidates.get(header, NOTHING).columns]
@@ -433,7 +432,7 @@ class Rows:
             return False
         if texts[k].rstrip().endswith(("{", "(", "[")) or texts[k + 1 : k + 2] == [leading(texts[k]) + "{"]:
             return True
-        indent = marker_indent(self._reading.snippet, block.gap_after)
+        indent = self._reading.marker_indent(block.gap_after)
         if indent == indent_of(texts[k]):
             return False
         shown = sum(self._texts[i].strip() == last.strip() for _, i in self._reading.visible)

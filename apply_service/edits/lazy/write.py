@@ -497,7 +497,7 @@ class Writer:
             return None
         header = snippet.blocks[b - 1].lines[-1] if b else -1
         indent = indent_of(self.texts[header])
-        marks = [indent_of(snippet.texts[i]) for i in block.gap_before if snippet.roles[i] is Role.MARKER]
+        marks = self._reading.marker_indents(block.gap_before)
         is_stub = min(marks) > indent if marks else header in self._reading.elided
         return self._columns.get(header) if is_stub and indent_of(self.texts[block.lines[0]]) == indent else None
 
