@@ -270,7 +270,8 @@ class _Flow:
         step, blanks = indent_of(below) - indent_of(line), leading(found)
         if step:
             return blanks[:-step] if step > 0 else blanks + " " * -step
-        return blanks.removesuffix(self._unit) if _opens(line) and not is_closer(below) else blanks
+        opens, closes = _opens(line), _CLOSING.match(below.strip()) is not None
+        return blanks if opens == closes else blanks.removesuffix(self._unit) if opens else blanks + self._unit
 
     def add(self, i: int, *, is_set: bool) -> None:
         """Takes the next line, whose leading blanks may be found already."""

@@ -54,10 +54,12 @@ from apply_service.types import LineOp
 WIDE_GAP = "   "
 """Before a remark: part of it may be the line's own trailing white space."""
 LEFT_OUT = "some lines that the snippet leaves out without a marker stay"
+DEFINITIONS_STAY = "definitions that the snippet leaves out without a marker stay"
+STAYS = frozenset({LEFT_OUT, DEFINITIONS_STAY})
 MIN_SAYING = 0.3
 """The `substance` of a line that tells by its indentation that the snippet lost its own."""
 MAX_SERIES = 50
-"""Elements of the file that are looked at for one of the snippet."""
+"""Lines and elements of the file that are looked at for one of the snippet."""
 _CONTROL = re.compile(r"\s*(?:if|for|while|switch|try|with|match|do|unless|until|loop|return|select)\b")
 _OPENERS = ("{", "(", "[", ":", ">")
 _ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
@@ -167,6 +169,7 @@ _DECLARED = re.compile(r"\s*(?:[^\s(]+ [^(]*\(.*\)|[^(]*\(.*\)\s*:.*);$")
 _DECLARING = re.compile(r"\s*(?:export |public )*(?:interface|abstract|declare)\b")
 _WITHOUT_PROTOTYPES = ("javascript", "typescript", "tsx", "java", "csharp")
 _COMMENT = re.compile(r"(?:#|//|/\*|<!--|--)")
+_LIFETIME = re.compile(r"(?<=[<&])'[a-z_]\w*\b(?!')")
 _STANDS_FOR = re.compile(r"/\*[^*]{1,80}\*/")
 _DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
 
@@ -213,7 +216,7 @@ def _behind(line: str, known: Collection[str]) -> str | None:
     """`code  # ... unchanged` and `code { // ...`."""
     for sign in _COMMENT.finditer(line):
         head, note = line[: sign.start()].rstrip(), line[sign.start() :]
-        is_text = any(head.count(quote) % 2 for quote in "\"'`")
+        is_text = any(_LIFETIME.sub("", head).count(quote) % 2 for quote in "\"'`")
         has_dots = note[len(sign.group()) :].lstrip().startswith(("...", "…"))
         if not head.strip() or is_text or not is_marker(note):
             continue
@@ -552,10 +555,14 @@ class ReadSnippet:
         """The update's lines with other indentation, where it has lost its own: every line by itself, and every block
         moved by its outermost line."""
         index, snippet = self.index, self.snippet
-        shown = [text for _, i in self.visible if index.places(text := self.texts[i]) and not index.has(text.rstrip())]
-        if not self.is_shifted and not any(substance(text.strip()) >= MIN_SAYING for text in shown):
-            return []
         raw = [self.rewriting.apply(text) for text in snippet.texts]
+        if not any(
+            substance(raw[i].strip()) >= MIN_SAYING
+            and (places := index.places(raw[i]))
+            and all(indent_of(self.original[j]) > indent_of(raw[i]) for j in places[:MAX_SERIES])
+            for _, i in self.visible
+        ):
+            return []
         blocks = [[i for i in block.lines if raw[i].strip()] for block in snippet.blocks]
         places = known_lines(raw, blocks, index)
         runs = sorted([*blocks, *([i] for i, role in enumerate(snippet.roles) if role is Role.MARKER)])

@@ -43,8 +43,8 @@ from apply_service.edits.lazy.candidates import (
     Candidates,
     Kind,
     key_of,
-    squeeze,
     substance,
+    tight,
 )
 from apply_service.edits.lazy.reading import Block, ReadSnippet
 from apply_service.edits.lazy.statements import Statement, essence, gist, imported, likeness, statements
@@ -169,7 +169,7 @@ class Rows:
             return []
         if part.stop - part.start == 1 and ("..." in texts[part.start] or "…" in texts[part.start]):
             long_parts, joined = index.long_statements
-            whole = [long_parts[n] for n in joined.places(squeeze(texts[part.start]))]
+            whole = [long_parts[n] for n in joined.places(tight(texts[part.start]))]
             worth = 0.8 * substance(texts[part.start])
             return [Group(row, 1, other.start, other.stop - other.start, worth / len(whole)) for other in whole]
         name = header_name(texts[part.start])

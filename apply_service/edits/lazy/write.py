@@ -32,7 +32,7 @@ from apply_service.edits.lazy.placement import (
     usual_gap,
 )
 from apply_service.edits.lazy.quotes import Merge
-from apply_service.edits.lazy.reading import LEFT_OUT, SECTIONED, Block, ReadSnippet
+from apply_service.edits.lazy.reading import DEFINITIONS_STAY, LEFT_OUT, SECTIONED, Block, ReadSnippet
 from apply_service.edits.lazy.removals import find_removed
 from apply_service.edits.markers import PLAIN_NOTE, Role, deletion_target, strip_comment
 from apply_service.types import LineOp
@@ -382,8 +382,8 @@ class Writer:
             return False
         columns = [self._columns[i] for i in block.lines if i in self._columns]
         span = [line for line in self._original[columns[0] : columns[-1] + 1] if line.strip()]
-        if (definitions > 1 or is_bare) and 2 * len(columns) <= len(span):
-            self.doubts.append("definitions that the snippet leaves out without a marker stay")
+        if self._reading.has_addresses and (definitions > 1 or is_bare) and 2 * len(columns) <= len(span):
+            self.doubts.append(DEFINITIONS_STAY)
             return True
         if not self._reading.has_addresses or not definitions >= self._shown_beside(block, k, level) > 0:
             return False
