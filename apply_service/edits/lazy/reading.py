@@ -558,8 +558,8 @@ class ReadSnippet:
         raw = [self.rewriting.apply(text) for text in snippet.texts]
         if not any(
             substance(raw[i].strip()) >= MIN_SAYING
-            and (places := index.places(raw[i]))
-            and all(indent_of(self.original[j]) > indent_of(raw[i]) for j in places[:MAX_SERIES])
+            and (found := index.places(raw[i]))
+            and all(indent_of(self.original[j]) > indent_of(raw[i]) for j in found[:MAX_SERIES])
             for _, i in self.visible
         ):
             return []

@@ -21,8 +21,8 @@ from apply_service.edits.code_lines import (
     new_definitions,
 )
 from apply_service.edits.lazy.align import Match
-from apply_service.edits.lazy.candidates import Candidates, Kind, key_of, substance
-from apply_service.edits.lazy.misquotes import is_misquoted, may_be_misquoted
+from apply_service.edits.lazy.candidates import Candidates, Kind, key_of, substance, tight
+from apply_service.edits.lazy.misquotes import is_elided, is_misquoted, may_be_misquoted
 from apply_service.edits.lazy.placement import (
     Placement,
     balanced_end,
@@ -41,7 +41,7 @@ DATA = ("toml", "ini", "yaml", "json", "jsonc")
 """Languages of files that hold entries in any order."""
 MAX_LEFT_OUT = 40
 """The most lines that a snippet may leave out in silence without a doubt, if a definition is among them."""
-
+SHORTENED = "a line is shown shortened: the file's own line stays"
 MIN_MOVED = 0.8
 """What lines must say together to count as moved."""
 
@@ -271,6 +271,9 @@ class Writer:
         i = block.lines[k]
         if i in self._groups:
             past_k, past_j = self._past(block, k, j)
+            if past_k == k + 1 and is_elided(tight(self.texts[i]), tight("".join(self._original[j:past_j]))):
+                self.doubts.append(SHORTENED)
+                return [LineOp("both", j, i, self._original[j]), *self._reading.keeps[j + 1 : past_j]]
             return [*self._drop(j, past_j), *self._take(block.lines[k:past_k])]
         if self._keeps_wording(block, k, j):
             return [LineOp("both", j, i, self._original[j])]
@@ -287,7 +290,7 @@ class Writer:
             self.doubts.append("blanks at the end of a line differ from the file's")
             return edge or not self._reading.keeps_trailing_blanks
         if kind is Kind.ELIDED:
-            self.doubts.append("a line is shown shortened: the file's own line stays")
+            self.doubts.append(SHORTENED)
             return True
         respaced = kind is Kind.MOVED or (kind is Kind.SPACED and shown.split() == line.split())
         loose = is_misquoted(shown, line) or (edge and respaced)
