@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz import fuzz
 
-from apply_service.edits.code_lines import arm_words, indent_of
+from apply_service.edits.code_lines import arm_words, definition_end, indent_of, is_closer
 from apply_service.edits.lazy.misquotes import ElidedLines
 from apply_service.edits.lazy.statements import Statement, gist, statements
 
@@ -34,6 +34,8 @@ MIN_MOVED = 0.3
 MAX_JOINED = 5
 """The most consecutive statements that may stand in one line elsewhere."""
 MAX_TOKENS = 400
+MAX_ENTRY = 60
+"""The most lines of a bracketed entry that may be shown in one line with dots."""
 NO_SCOPE = 1 << 20
 """Indentation of lines that mark no scope."""
 
@@ -44,6 +46,8 @@ _PREPROCESSOR = re.compile(
 _LABEL = re.compile(r"^\s*(?:public|private|protected|default|case\b.{0,60}|[A-Za-z_]\w*):\s*$")
 KEYED = ("yaml", "toml", "json", "ini", "markdown", "make", "dockerfile", "html", "css")
 """Languages without labels: such a line opens a key, a target or a heading."""
+_TAG = re.compile(r"<[A-Za-z][^/>]*>$")
+_LAST_COMMA = re.compile(r",(?=[)\]}])")
 _BRANCH = re.compile(r"^\s*(?:else|try|finally|except|default):\s*$")
 
 
@@ -125,6 +129,11 @@ def substance(text: str) -> float:
 def squeeze(text: str) -> str:
     """The line without any white space."""
     return "".join(text.split())
+
+
+def tight(text: str) -> str:
+    """The text in one line without white space, and without the commas that may stand before closing brackets."""
+    return _LAST_COMMA.sub("", squeeze(text))
 
 
 _KEY = re.compile(
@@ -213,9 +222,14 @@ class LineIndex:
 
     @cached_property
     def long_statements(self) -> tuple[list[Statement], ElidedLines]:
-        """The statements that span several lines, and each of them as one line without white space."""
+        """The statements and bracketed entries that span several lines, and each of them as one `tight` line."""
         parts = [part for part in self.statements if part.stop - part.start > 1]
-        return parts, ElidedLines([squeeze("".join(self.lines[part.start : part.stop])) for part in parts])
+        for j, text in enumerate(self.stripped):
+            if text.endswith(("{", "[")) or _TAG.match(text):
+                stop = definition_end(self.lines, j, min(len(self.lines), j + MAX_ENTRY))
+                if stop > j + 1 and is_closer(self.lines[stop - 1]):
+                    parts.append(Statement(j, stop, "code"))
+        return parts, ElidedLines([tight("".join(self.lines[part.start : part.stop])) for part in parts])
 
     @cached_property
     def _gists(self) -> list[tuple[str, ...]]:

@@ -32,7 +32,7 @@ from apply_service.edits.code_lines import (
 )
 from apply_service.edits.lazy.candidates import NO_SCOPE, substance
 from apply_service.edits.lazy.quotes import Merge, Pair, find_pairs
-from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
+from apply_service.edits.lazy.reading import ReadSnippet
 from apply_service.edits.lazy.retouch import renewed_at_changes
 from apply_service.edits.lazy.statements import imported
 from apply_service.edits.lazy.vague import REASON, holds_definitions
@@ -494,7 +494,7 @@ def _of_gaps(facts: SnippetFacts, ops: Merge) -> Features:
         if (i := ops[k].update_line) is not None and i not in block_of:
             continue  # A blank line beside a marker.
         b = at if i is None else block_of[i]
-        level = marker_indent(snippet, snippet.blocks[b].gap_before) if b != at else None
+        level = facts.reading.marker_indent(snippet.blocks[b].gap_before) if b != at else None
         if level is not None:
             found["empty_gaps"] += hidden == NO_SCOPE
             found["leaving_gaps"] += hidden < level

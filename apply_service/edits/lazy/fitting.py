@@ -3,25 +3,45 @@
 Each block is re-indented by the lines that also stand in the original: first the kind of indentation, for the whole
 snippet (tabs for spaces, another width), then for each block how far it is moved.  A block whose edges stand in the
 file as they are written is not moved: another indentation inside is meant.  Where a snippet lost its indentation,
-`reflow` gives the new lines of a finished merge one, by what opens and closes above them.
+`refit` gives each known line that of the file, and the new ones what opens and closes above them asks for.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from apply_service.edits.code_lines import TAB_COLUMNS, columns, find_unit, indent_of, is_closer, leading
-from apply_service.edits.lazy.candidates import LineIndex, substance
-from apply_service.types import LineOp
+import numpy as np
+
+from apply_service.edits.code_lines import (
+    TAB_COLUMNS,
+    columns,
+    find_unit,
+    indent_of,
+    is_branch,
+    is_closer,
+    leading,
+)
+from apply_service.edits.lazy.align import INSERT_COST, Row, Terrain, align
+from apply_service.edits.lazy.candidates import MAX_PLACES, NO_SCOPE, LineIndex, substance
+from apply_service.edits.lazy.statements import goes_on
+from apply_service.edits.markers import strip_comment
 
 MIN_VOTE = 0.15
 """Less evidence than this moves nothing."""
+HELD = 6.0
+"""Cost of taking the first or last line of a block as new where the file has it."""
 MAX_VOTERS = 400
 """Lines looked at in each block."""
 OPENERS = ("{", "(", "[", ":", "=>", "then", "do")
 _BLANKS = (" ", "\t")
+_BRACKET = re.compile(r"[()\[\]{}]")
+_CLOSING = re.compile(r"[)\]}]+")
+_DEFINES = re.compile(r"@|(?:(?:async )?def|class)\b.*:$")
+_QUOTED = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`""")
 
 Lines = Sequence[str]
 
@@ -68,12 +88,16 @@ def fit_blocks(blocks: Sequence[Lines], index: LineIndex) -> list[Shift]:
     """The shift of each block."""
     base = _rewriting(blocks, index)
     shifts = [_move(lines, base, index) for lines in blocks]
-    known = [any(line.strip() and index.places(line) for line in lines) for lines in blocks]
-    moves = {shift.delta for shift, is_known in zip(shifts, known, strict=True) if is_known}
-    if len(moves) != 1:
-        return shifts
-    common = base.moved(moves.pop())
-    return [shift if is_known else common for shift, is_known in zip(shifts, known, strict=True)]
+    worths = [_known_worth(lines, shift, index) for lines, shift in zip(blocks, shifts, strict=True)]
+    moves: defaultdict[int, float] = defaultdict(float)
+    for shift, worth in zip(shifts, worths, strict=True):
+        moves[shift.delta] += worth
+    # A block that stands as well where most of the snippet does is moved with it.
+    common = base.moved(max(moves, key=moves.__getitem__, default=0))
+    return [
+        common if _known_worth(lines, common, index) >= worth else shift
+        for lines, shift, worth in zip(blocks, shifts, worths, strict=True)
+    ]
 
 
 def _rewriting(blocks: Sequence[Lines], index: LineIndex) -> Shift:
@@ -157,32 +181,166 @@ def _move(lines: Lines, base: Shift, index: LineIndex) -> Shift:
 # -- snippets that lost their indentation --------------------------------------------------------------------------
 
 
-def lost_indentation(shown: Lines, ops: Sequence[LineOp]) -> bool:
-    """Whether the snippet shows a line of the file at another indentation than the file has."""
+def known_lines(shown: Lines, runs: Sequence[Sequence[int]], index: LineIndex) -> dict[int, int]:
+    """The file's line for each line of `runs` (numbers of lines of the snippet), whatever its indentation: by one
+    alignment of all of them, in which similar lines count too."""
+    rows: list[Row] = []
+    numbers: list[int] = []
+    for run in runs:
+        edges = (run[0], next((i for i in reversed(run) if not is_closer(shown[i])), run[-1]))
+        for i in run:
+            text = shown[i].strip()
+            says = substance(text)
+            places = index.places(text)
+            cost = INSERT_COST
+            if 0 < len(places) <= MAX_PLACES:
+                rarity = 1.0 if len(places) == 1 else 0.2 / len(places)
+                at = np.array(places, np.int64)
+                worths = np.full(len(places), 0.02 + says * rarity)
+                cost += says * rarity
+                if i in edges:
+                    cost += HELD
+            else:
+                found = index.similar(text)
+                at, worths = found.columns, found.scores
+            rows.append(Row(at, worths, i == run[0], 0, cost))
+            numbers.append(i)
+    terrain = Terrain(index.weights, np.full(len(index.lines), NO_SCOPE))
+    return {numbers[match.row]: match.column for match in align(rows, terrain)}
+
+
+def refit(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int], original: Lines) -> list[str]:
+    """The snippet's lines with the leading blanks of the file's lines at `places`; those between get theirs from
+    brackets, colons and the lines beside them.
+
+    `runs`: the numbers of the lines that are not blank, in order, cut at markers (each of which is a run).
+    """
+    found = list(shown)
+    flow = _Flow(shown, found, places, original)
+    for run in runs:
+        known = next((n for n, i in enumerate(run) if i in places), 0)
+        for n in range(known, -1, -1) if run[known] in places else ():
+            i, below = run[n], run[min(n + 1, known)]
+            blanks = leading(original[places[i]]) if n == known else flow.above(shown[i], shown[below], found[below])
+            found[i] = blanks + shown[i].strip()
+        for n, i in enumerate(run):
+            flow.add(i, is_set=n <= known and run[known] in places)
+    return found
+
+
+def move(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int], original: Lines) -> list[str]:
+    """The snippet's lines, each run moved as a whole: its outermost line stands as the file's does at its place; where
+    that one is new, as the outermost one of the file at `places`."""
+    found, delta, unit = list(shown), 0, find_unit(original)
+    for run in runs:
+        known = [i for i in run if i in places]
+        if known:
+            level = min(indent_of(shown[i]) for i in run)
+            outer = [places[i] for i in known if indent_of(shown[i]) == level]
+            delta = min(indent_of(original[j]) for j in outer[:1] or map(places.__getitem__, known)) - level
+        for i in run:
+            found[i] = Shift(delta, unit=unit.text if unit is not None else "").apply(shown[i])
+    return found
+
+
+def is_flat(shown: Lines, runs: Sequence[Sequence[int]]) -> bool:
+    """Whether a line opens a scope and the next one, which does not close it, is not indented deeper."""
     return any(
-        op.kind == "both" and op.update_line is not None and indent_of(shown[op.update_line]) != indent_of(op.text)
-        for op in ops
+        _opens(shown[above]) and indent_of(shown[i]) <= indent_of(shown[above]) and not is_closer(shown[i])
+        for run in runs
+        for above, i in pairwise(run)
     )
 
 
-def reflow(original: Lines, ops: Sequence[LineOp]) -> list[LineOp]:
-    """The same merge, each new line indented as the brackets and colons at the end of the line above ask for."""
-    unit = find_unit(original)
-    if unit is None:
-        return list(ops)
-    found: list[LineOp] = []
-    above = ""
-    for op in ops:
-        text = op.text.strip()
-        if op.kind == "take" and text:
-            blanks, opens, closes = leading(above), above.rstrip().endswith(OPENERS), is_closer(text)
-            chains, above_chains = text.startswith("."), above.lstrip().startswith(".")
-            if not closes and (opens or (chains and not above_chains)):
-                blanks += unit.text
-            elif not opens and (closes or (above_chains and not chains)) and len(unit.text) <= len(blanks):
-                blanks = blanks[: len(blanks) - len(unit.text)]
-            op = op._replace(text=blanks + text)
-        if op.kind != "drop" and text:
-            above = op.text
-        found.append(op)
-    return found
+class _Flow:
+    """Gives each line of a snippet its leading blanks, from the first one down."""
+
+    def __init__(self, shown: Lines, found: list[str], places: Mapping[int, int], original: Lines) -> None:
+        self._shown, self._found, self._places, self._original = shown, found, places, original
+        unit = find_unit(original)
+        self._unit = unit.text if unit is not None else ""
+        self._lines: list[int] = []
+        self._open: list[int] = []
+        """The lines whose brackets are open, the innermost last."""
+        self._chains: set[int] = set()
+        """The lines that go on with a call of the line above (`.call()`), and those that close such a one."""
+
+    def above(self, line: str, below: str, found: str) -> str:
+        """The leading blanks of a line above one that is `found`."""
+        step, blanks = indent_of(below) - indent_of(line), leading(found)
+        if step:
+            return blanks[:-step] if step > 0 else blanks + " " * -step
+        opens, closes = _opens(line), _CLOSING.match(below.strip()) is not None
+        return blanks if opens == closes else blanks.removesuffix(self._unit) if opens else blanks + self._unit
+
+    def add(self, i: int, *, is_set: bool) -> None:
+        """Takes the next line, whose leading blanks may be found already."""
+        text = self._shown[i].strip()
+        closing = _CLOSING.match(text)
+        n_closed = min(len(closing[0]) if closing else 0, len(self._open))
+        opener = self._open[-n_closed] if n_closed else None
+        if (goes_on(text) and not text.startswith("..")) or opener in self._chains:
+            self._chains.add(i)
+        if not is_set:
+            # What stands in brackets of a new line is new itself.
+            is_inside = not self._open or self._open[-1] in self._places
+            if opener is not None and not (is_inside and i in self._places):
+                blanks = leading(self._found[opener])
+            elif i in self._places and is_inside:
+                blanks = leading(self._original[self._places[i]])
+            else:
+                blanks = self._blanks(i, text) if self._lines else leading(self._shown[i])
+            self._found[i] = blanks + text
+        self._lines.append(i)
+        for sign in _BRACKET.findall(_QUOTED.sub("", text)) if not strip_comment(text).is_comment else ():
+            if sign in "([{":
+                self._open.append(i)
+            elif self._open:
+                self._open.pop()
+
+    def _blanks(self, i: int, text: str) -> str:
+        """The leading blanks of a new line."""
+        last = self._lines[-1]
+        above, blanks = self._shown[last].strip(), leading(self._found[last])
+        less = blanks.removesuffix(self._unit)
+        level = indent_of(self._shown[i])
+        step = level - indent_of(self._shown[last])
+        if step < 0:
+            outer = next((k for k in reversed(self._lines) if indent_of(self._shown[k]) <= level), None)
+            if outer is None:
+                return blanks[:step]
+            return leading(self._found[outer]) + " " * (level - indent_of(self._shown[outer]))
+        if step > 0:
+            margin, own = leading(self._shown[last]), leading(self._shown[i])
+            return blanks + (own[len(margin) :] if own.startswith(margin) else " " * step)
+        if text[0] != "{" and not above.endswith("{") and (is_closer(text) or is_branch(text)):
+            return blanks if _opens(above) else less
+        if _opens(above):
+            return blanks + self._unit
+        if text.startswith("*"):
+            return blanks + " " * above.startswith("/*")
+        if above.endswith("*/") and above.startswith("*"):
+            return blanks.removesuffix(" ")
+        if (i in self._chains) != (last in self._chains):
+            return blanks + self._unit if i in self._chains else less
+        return self._of_definition(text) if _DEFINES.match(text) and i > last + 1 else blanks
+
+    def _of_definition(self, text: str) -> str:
+        """The leading blanks of a definition without brackets: those of one of its kind above."""
+        kind = text.startswith("class")
+        for k in reversed(self._lines):
+            if _DEFINES.match(line := self._shown[k].strip()) and line.startswith("class") == kind:
+                return leading(self._found[k])
+            if k in self._places:
+                level = indent_of(self._original[self._places[k]])
+                for line in self._original[self._places[k] :: -1]:
+                    if line.strip() and indent_of(line) < level:
+                        level = indent_of(line)
+                        if _DEFINES.match(line.strip()) and line.strip().startswith("class") == kind:
+                            return leading(line)
+                return ""
+        return leading(text)
+
+
+def _opens(line: str) -> bool:
+    return line.rstrip().endswith(OPENERS) and not strip_comment(line).is_comment

@@ -35,7 +35,7 @@ from apply_service.edits.code_lines import (
 )
 from apply_service.edits.lazy.candidates import squeeze
 from apply_service.edits.lazy.fitting import Shift
-from apply_service.edits.lazy.reading import SECTIONED, ReadSnippet, is_section, marker_indent
+from apply_service.edits.lazy.reading import SECTIONED, ReadSnippet, is_section
 from apply_service.edits.lazy.statements import goes_on
 from apply_service.edits.markers import Hint
 from apply_service.syntax.scopes import Scope
@@ -300,7 +300,7 @@ def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mappin
     last = indent_of(texts[-1])
     above = next((n for n in range(len(texts) - 2, -1, -1) if texts[n].strip() and indent_of(texts[n]) < last), -1)
     header = columns.get(block.lines[above], -1) if above >= 0 else -1
-    after = marker_indent(reading.snippet, block.gap_after)
+    after = reading.marker_indent(block.gap_after)
     if header < 0 or above > k or (after is not None and after > indent_of(texts[above])) or balance(texts[above:]) > 0:
         return None
     end = reading.close_of(header)

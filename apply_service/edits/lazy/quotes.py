@@ -247,7 +247,7 @@ def _is_passed_over(ops: Sequence[LineOp], start: int, stop: int, gaps: str) -> 
     above = next((ops[k].text for k in range(start - 1, -1, -1) if ops[k].text.strip()), "")
     below = next((ops[k].text for k in range(stop, len(ops)) if ops[k].text.strip()), "")
     is_head = header_name(above) is not None and indent_of(gone[0]) > indent_of(above)
-    is_lead = header_name(below) is not None and all(map(is_attached, gone)) and indent_of(gone[-1]) == indent_of(below)
+    is_lead = header_name(below) is not None and all(map(is_attached, gone)) and indent_of(gone[0]) == indent_of(below)
     return gaps == "all" or is_lead or (is_head and header_name(below) is not None)
 
 

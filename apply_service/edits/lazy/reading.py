@@ -36,9 +36,9 @@ from apply_service.edits.code_lines import (
     is_import,
     leading,
 )
-from apply_service.edits.lazy.candidates import NO_SCOPE, LineIndex, has_labels, key_of
+from apply_service.edits.lazy.candidates import NO_SCOPE, LineIndex, has_labels, key_of, substance
 from apply_service.edits.lazy.entries import LeftOut, find_left_out
-from apply_service.edits.lazy.fitting import fit_blocks
+from apply_service.edits.lazy.fitting import Shift, fit_blocks, is_flat, known_lines, move, refit
 from apply_service.edits.lazy.notes import doubt_roles, find_notes
 from apply_service.edits.lazy.statements import imported
 from apply_service.edits.markers import (
@@ -57,8 +57,12 @@ from apply_service.types import LineOp
 WIDE_GAP = "   "
 """Before a remark: part of it may be the line's own trailing white space."""
 LEFT_OUT = "some lines that the snippet leaves out without a marker stay"
+DEFINITIONS_STAY = "definitions that the snippet leaves out without a marker stay"
+STAYS = frozenset({LEFT_OUT, DEFINITIONS_STAY})
+MIN_SAYING = 0.3
+"""The `substance` of a line that tells by its indentation that the snippet lost its own."""
 MAX_SERIES = 50
-"""Elements of the file that are looked at for one of the snippet."""
+"""Lines and elements of the file that are looked at for one of the snippet."""
 _CONTROL = re.compile(r"\s*(?:if|for|while|switch|try|with|match|do|unless|until|loop|return|select)\b")
 _OPENERS = ("{", "(", "[", ":", ">")
 _ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
@@ -181,11 +185,6 @@ def _without_notes(run: Sequence[int], roles: Sequence[Role]) -> tuple[int, ...]
     return tuple(kept)
 
 
-def marker_indent(snippet: Snippet, gap: Sequence[int]) -> int | None:
-    """Columns of the first marker in a gap; None where there is none."""
-    return next((indent_of(snippet.texts[i]) for i in gap if snippet.roles[i] is Role.MARKER), None)
-
-
 # -- markers inside a line -----------------------------------------------------------------------------------------
 
 _DECLARED = re.compile(r"\s*(?:[^\s(]+ [^(]*\(.*\)|[^(]*\(.*\)\s*:.*);$")
@@ -193,6 +192,7 @@ _DECLARED = re.compile(r"\s*(?:[^\s(]+ [^(]*\(.*\)|[^(]*\(.*\)\s*:.*);$")
 _DECLARING = re.compile(r"\s*(?:export |public )*(?:interface|abstract|declare)\b")
 _WITHOUT_PROTOTYPES = ("javascript", "typescript", "tsx", "java", "csharp")
 _COMMENT = re.compile(r"(?:#|//|/\*|<!--|--)")
+_LIFETIME = re.compile(r"(?<=[<&])'[a-z_]\w*\b(?!')")
 _STANDS_FOR = re.compile(r"/\*[^*]{1,80}\*/")
 _DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
 
@@ -239,7 +239,7 @@ def _behind(line: str, known: Collection[str]) -> str | None:
     """`code  # ... unchanged` and `code { // ...`."""
     for sign in _COMMENT.finditer(line):
         head, note = line[: sign.start()].rstrip(), line[sign.start() :]
-        is_text = any(head.count(quote) % 2 for quote in "\"'`")
+        is_text = any(_LIFETIME.sub("", head).count(quote) % 2 for quote in "\"'`")
         has_dots = note[len(sign.group()) :].lstrip().startswith(("...", "…"))
         if not head.strip() or is_text or not is_marker(note):
             continue
@@ -449,9 +449,14 @@ class ReadSnippet:
             self.doubts.append(reason)
         self._strip_remarks(known)
         self.is_shifted = False
+        self.rewriting = Shift()
+        """How the indentation of all blocks becomes the file's, before each of them is moved."""
         blocks = self.snippet.blocks if shifts else ()
         fitted = fit_blocks([self.block_texts(b) for b in range(len(blocks))], self.index) if blocks else []
         for block, shift in zip(blocks, fitted, strict=True):
+            for i in (*block.gap_before, *(block.gap_after if block is blocks[-1] else ())):
+                self.texts[i] = shift.apply(self.texts[i])
+            self.rewriting = shift.moved(0)
             if not shift.is_identity:
                 self.doubts.append("the snippet was indented as the file is")
                 self.is_shifted = True
@@ -560,16 +565,45 @@ class ReadSnippet:
         shifts: bool = True,
         has_addresses: bool = True,
         comments: Collection[int] | None = None,
+        texts: Sequence[str] | None = None,
     ) -> ReadSnippet:
         """The same snippet read in another way."""
-        original, texts, path = self.original, self.snippet.texts, self.path
+        original, path = self.original, self.path
+        texts = self.snippet.texts if texts is None else texts
         comments = self.comments if comments is None else comments
         return ReadSnippet(
             original, texts, self.language, path, passed_over, notes, shifts, self.index, has_addresses, comments
         )
 
+    def refitted(self) -> list[list[str]]:
+        """The update's lines with other indentation, where it has lost its own: every line by itself, and every block
+        moved by its outermost line."""
+        index, snippet = self.index, self.snippet
+        raw = [self.rewriting.apply(text) for text in snippet.texts]
+        if not any(
+            substance(raw[i].strip()) >= MIN_SAYING
+            and (found := index.places(raw[i]))
+            and all(indent_of(self.original[j]) > indent_of(raw[i]) for j in found[:MAX_SERIES])
+            for _, i in self.visible
+        ):
+            return []
+        blocks = [[i for i in block.lines if raw[i].strip()] for block in snippet.blocks]
+        places = known_lines(raw, blocks, index)
+        runs = sorted([*blocks, *([i] for i, role in enumerate(snippet.roles) if role is Role.MARKER)])
+        ways = (refit,) if is_flat(raw, blocks) else (move, refit)
+        made = [way(raw, runs, places, self.original) for way in ways]
+        return [texts for texts in made if any(texts[i] != self.texts[i] for _, i in self.visible)]
+
     def block_texts(self, b: int) -> list[str]:
         return [self.texts[i] for i in self.snippet.blocks[b].lines]
+
+    def marker_indents(self, gap: Sequence[int]) -> list[int]:
+        """Columns of the markers in a gap."""
+        return [indent_of(self.texts[i]) for i in gap if self.snippet.roles[i] is Role.MARKER]
+
+    def marker_indent(self, gap: Sequence[int]) -> int | None:
+        """Columns of the first marker in a gap; None where there is none."""
+        return next(iter(self.marker_indents(gap)), None)
 
     def end_of_new_elements(self, b: int) -> int:
         """How many lines of block b, from its first on, are new elements beside a marker that stands for others like
@@ -618,9 +652,7 @@ class ReadSnippet:
         a header would say that it tells more.
         """
         snippet, found = self.snippet, set[int]()
-        marked = {
-            indent_of(text) for text, role in zip(snippet.texts, snippet.roles, strict=True) if role is Role.MARKER
-        }
+        marked = {indent_of(text) for text, role in zip(self.texts, snippet.roles, strict=True) if role is Role.MARKER}
         for block in snippet.blocks if self.has_addresses else ():
             solid = [i for i in block.lines if self.texts[i].strip()]
             for above, i in pairwise(solid):

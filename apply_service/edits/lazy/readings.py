@@ -11,7 +11,7 @@ from apply_service.edits.code_lines import header_name, indent_of, is_closer
 from apply_service.edits.lazy.candidates import key_of
 from apply_service.edits.lazy.directives import MIN_SCORE, Directive, find_directives, judge
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
-from apply_service.edits.lazy.fitting import lost_indentation, reflow
+from apply_service.edits.lazy.fitting import OPENERS
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.orders import adds_to_file, find_orders
 from apply_service.edits.lazy.place import Placed, merge_placed, place
@@ -25,7 +25,7 @@ from apply_service.edits.lazy.quotes import (
     lone_pairs,
     passed_over,
 )
-from apply_service.edits.lazy.reading import LEFT_OUT, ReadSnippet, marker_indent
+from apply_service.edits.lazy.reading import STAYS, ReadSnippet
 from apply_service.edits.lazy.removals import comments_of_code, ignored_notes
 from apply_service.edits.lazy.retouch import retouches
 from apply_service.edits.lazy.rows import Rows, aligned_matches, fresh_parts
@@ -176,7 +176,7 @@ def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
         if is_main and len(first) < 2 and all(draft.text != other.text for other in first):
             first.append(draft)
         yield draft
-    for name, again in _reread(reading, skips=any(LEFT_OUT in draft.reasons for draft in first)):
+    for name, again in _reread(reading, skips=any(STAYS.intersection(draft.reasons) for draft in first)):
         for draft in _laid(again) if again.visible else ():
             yield replace(draft, name=f"{name}:{draft.name}", reading=again)
     if not directives:
@@ -209,21 +209,65 @@ def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSni
     """Other ways to read the snippet itself, each with a name.
 
     Its notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank
-    lines count as markers.  If the snippet was shifted, it keeps its own indentation.  If it has nested headers, or
-    `skips` lines that stay, the lines that it does not show go.
+    lines count as markers (`_partings`).  If the snippet was shifted, it keeps its own indentation; if it lost its own,
+    it gets the file's.  If it has nested headers, or `skips` lines that stay, the lines that it does not show go.
     """
     found = reading.found_notes
     kinds = [kind for kind in NOTE_KINDS if kind in found.values()]
     for n in {1, len(kinds)} if kinds else ():
         chosen = frozenset(i for i, kind in found.items() if kind in kinds[:n])
         yield "noted", reading.again(notes=chosen)
-    roles = reading.snippet.roles
-    if Role.MARKER not in roles and (blanks := [i for i, role in enumerate(roles) if role is Role.BLANK]):
+    for blanks in _partings(reading):
         yield "parted", reading.again(notes=blanks)
     if reading.is_shifted:
         yield "unshifted", reading.again(shifts=False)
+    for texts in reading.refitted():
+        yield "refitted", reading.again(texts=texts, shifts=False)
     if reading.addresses or reading.has_excerpts or skips:
         yield "shown", reading.again(has_addresses=False)
+
+
+def _partings(reading: ReadSnippet) -> list[list[int]]:
+    """The blank lines of a snippet without markers that may stand for lines: all but those inside what a new line
+    opens and between two new definitions; and of these only those between its outermost lines."""
+    roles, texts = reading.snippet.roles, reading.texts
+    found: list[list[int]] = [[], []]
+    open_lines: list[str] = []
+    """The lines that the lines below may stand inside, each indented deeper than the one before."""
+    blanks: list[int] = []
+    least = min((indent_of(texts[i]) for _, i in reading.visible), default=0)
+    for i, role in enumerate(roles if Role.MARKER not in roles else ()):
+        if role is Role.BLANK:
+            blanks.append(i)
+        elif role is Role.CONTENT:
+            level = indent_of(texts[i])
+            above = ""
+            while open_lines and indent_of(open_lines[-1]) >= level + is_closer(texts[i]):
+                above = open_lines.pop()
+            header = open_lines[-1] if open_lines else ""
+            is_new = header.rstrip().endswith(OPENERS) and _is_new(reading, header)
+            is_new = is_new or all(header_name(text) and _is_new(reading, text) for text in (above, texts[i]))
+            found[0] += [] if is_new else blanks
+            found[1] += blanks if level == least and not is_new else []
+            blanks = []
+            open_lines.append(texts[i])
+    return [blanks for n, blanks in enumerate(found) if blanks and blanks not in found[:n]]
+
+
+def _is_new(reading: ReadSnippet, line: str) -> bool:
+    return not reading.index.count(line) and (header_name(line) or "") not in reading.names
+
+
+def _exact(draft: FinishedMerge, texts: Sequence[str]) -> FinishedMerge | None:
+    """The merge with blanks at the ends of lines as the snippet shows them; None where they are the file's."""
+    ops: list[LineOp] = []
+    for op in draft.ops:
+        shown = op.text if op.kind != "both" or op.update_line is None else texts[op.update_line]
+        if shown != op.text and shown.strip() and shown.rstrip() == op.text.rstrip():
+            ops += [LineOp("drop", op.original_line, None, op.text), LineOp("take", None, op.update_line, shown)]
+        else:
+            ops.append(op)
+    return replace(draft, ops=Merge(ops), name="line:exact") if len(ops) > len(draft.ops) else None
 
 
 def _placed(reading: ReadSnippet, update: Sequence[str], instruction: str) -> Iterator[FinishedMerge]:
@@ -306,7 +350,10 @@ def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
         reasons[base] = tuple(dict.fromkeys([*reading.doubts, *writer.doubts, *asked]))
         kept = [pair for pair in find_pairs(ops) if _kind(ops, pair, stubs) == "stub"] if stubs else []
         merged = Merge(keep_wording(ops, kept)) if kept else ops
-        yield FinishedMerge(merged, tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
+        careful = FinishedMerge(merged, tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
+        yield careful
+        if base == "line" and (exact := _exact(careful, writer.texts)) is not None:
+            yield exact
     for base in reasons:
         of, matches = aligned[base]
         writer = Writer(reading, of.candidates, matches, trusts_all=True, added=added.get(base, ()))
@@ -341,10 +388,6 @@ def _by_policy(reading: ReadSnippet, literal: FinishedMerge, stubs: set[int]) ->
             for retouched, changed in retouches(reading, draft.ops) if name in RETOUCHED else ():
                 changed = Merge(single_gaps(list(changed)))
                 known[key].insert(-1, replace(draft, ops=changed, name=f"+{retouched}"))
-        first = known[key][-1]
-        if name == "format" and lost_indentation(reading.snippet.texts, first.ops):
-            flowed = reflow(reading.original, first.ops)
-            yield replace(first, ops=Merge(flowed), texts=_texts_of(flowed, first.texts), name=f"{base}:flow")
         for draft in known[key]:
             other = replace(draft, name=f"{base}:{name}{draft.name}")
             other.__dict__["text"] = draft.text  # The text is joined only once.
@@ -359,7 +402,9 @@ def _kind(ops: Sequence[LineOp], pair: Pair, stubs: set[int]) -> str:
     if not all(ops[k].update_line in stubs for k in pair.new):
         return pair.kind
     old, new = ("\n".join(ops[k].text for k in side) for side in (pair.old, pair.new))
-    is_namesake = header_name(old.split("\n")[0]) == header_name(new.split("\n")[0])
+    is_namesake = header_name(old.split("\n")[0]) == header_name(new.split("\n")[0]) or (
+        header_name(" ".join(old.split())) == header_name(" ".join(new.split())) is not None
+    )
     if pair.kind in LOOSE and (is_namesake or pair.kind != "omission") and not changes_type(old, new):
         return "stub"
     return "renewed" if is_namesake else pair.kind
@@ -375,8 +420,8 @@ def stub_headers(reading: ReadSnippet) -> set[int]:
         indent = indent_of(texts[part.start])
         if not block.marked_after or header_name(texts[part.start]) is None:
             continue
-        after = marker_indent(snippet, block.gap_after)
+        after = reading.marker_indent(block.gap_after)
         below = indent_of(reading.texts[snippet.blocks[b + 1].lines[0]]) if b + 1 < len(snippet.blocks) else -1
-        if below <= indent and (after is None or after > indent):
+        if block.lines[part.start] in reading.elided or (below <= indent and (after is None or after > indent)):
             found.update(block.lines[part.start : part.stop])
     return found

@@ -172,7 +172,7 @@ def _margin_below(reading: ReadSnippet, ops: Merge, start: int) -> int | None:
     if block is None or above is None:
         return None
     shown = [indent_of(reading.texts[i]) for i in block.lines if reading.texts[i].strip() and i <= above]
-    marks = [indent_of(snippet.texts[i]) for i in block.gap_after if snippet.roles[i] is Role.MARKER]
+    marks = reading.marker_indents(block.gap_after)
     margin = marks[0] if marks else min(shown)
     return margin if block.lines[-1] == above and min(shown) <= margin else None
 

@@ -44,10 +44,10 @@ from apply_service.edits.lazy.candidates import (
     Candidates,
     Kind,
     key_of,
-    squeeze,
     substance,
+    tight,
 )
-from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
+from apply_service.edits.lazy.reading import Block, ReadSnippet
 from apply_service.edits.lazy.statements import Statement, essence, gist, imported, likeness, statements
 from apply_service.edits.lazy.vague import marks_place
 from apply_service.edits.lazy.write import DATA, Writer
@@ -172,7 +172,7 @@ class Rows:
             return []
         if part.stop - part.start == 1 and ("..." in texts[part.start] or "…" in texts[part.start]):
             long_parts, joined = index.long_statements
-            whole = [long_parts[n] for n in joined.places(squeeze(texts[part.start]))]
+            whole = [long_parts[n] for n in joined.places(tight(texts[part.start]))]
             worth = 0.8 * substance(texts[part.start])
             return [Group(row, 1, other.start, other.stop - other.start, worth / len(whole)) for other in whole]
         name = header_name(texts[part.start])
@@ -352,9 +352,8 @@ class Rows:
 
     def _close_stub(self, header: int, b: int, i: int) -> None:
         """Match line i, which closes the scope whose body the snippet leaves out above block b, to that scope's end."""
-        snippet, text = self._reading.snippet, self._texts[i]
-        gap = snippet.blocks[b].gap_before
-        levels = [indent_of(snippet.texts[k]) for k in gap if snippet.roles[k] is Role.MARKER]
+        text = self._texts[i]
+        levels = self._reading.marker_indents(self._reading.snippet.blocks[b].gap_before)
         indent = indent_of(text)
         if is_closer(text) and indent_of(self._texts[header]) == indent < min(levels, default=0):
             closers = self._reading.closers[self.candidates.get(header, NOTHING).columns]
@@ -436,7 +435,7 @@ class Rows:
             return False
         if texts[k].rstrip().endswith(("{", "(", "[")) or texts[k + 1 : k + 2] == [leading(texts[k]) + "{"]:
             return True
-        indent = marker_indent(self._reading.snippet, block.gap_after)
+        indent = self._reading.marker_indent(block.gap_after)
         if indent == indent_of(texts[k]):
             return False
         shown = sum(self._texts[i].strip() == last.strip() for _, i in self._reading.visible)

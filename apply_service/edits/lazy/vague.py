@@ -16,7 +16,7 @@ from apply_service.edits.code_lines import (
     name_at,
 )
 from apply_service.edits.lazy.candidates import LineIndex
-from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
+from apply_service.edits.lazy.reading import Block, ReadSnippet
 from apply_service.types import LineOp
 
 REASON = "the lines that the snippet quotes fit another place of the file too"
@@ -69,7 +69,7 @@ def is_vague(reading: ReadSnippet, ops: Sequence[LineOp]) -> bool:
 def holds_definitions(reading: ReadSnippet, block: Block) -> bool:
     """Whether a block has nothing but whole definitions that the file has once or not at all, and closing lines."""
     texts = [reading.texts[i] for i in block.lines]
-    margin = marker_indent(reading.snippet, block.gap_after)
+    margin = reading.marker_indent(block.gap_after)
     at, found = 0, False
     while at < len(texts):
         if not texts[at].strip() or is_closer(texts[at]) or (is_attached(texts[at]) and at + 1 < len(texts)):

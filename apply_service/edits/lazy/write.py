@@ -21,8 +21,8 @@ from apply_service.edits.code_lines import (
     new_definitions,
 )
 from apply_service.edits.lazy.align import Match
-from apply_service.edits.lazy.candidates import Candidates, Kind, key_of, substance
-from apply_service.edits.lazy.misquotes import is_misquoted, may_be_misquoted
+from apply_service.edits.lazy.candidates import Candidates, Kind, key_of, substance, tight
+from apply_service.edits.lazy.misquotes import is_elided, is_misquoted, may_be_misquoted
 from apply_service.edits.lazy.placement import (
     Placement,
     balanced_end,
@@ -32,7 +32,7 @@ from apply_service.edits.lazy.placement import (
     usual_gap,
 )
 from apply_service.edits.lazy.quotes import Merge
-from apply_service.edits.lazy.reading import LEFT_OUT, SECTIONED, Block, ReadSnippet
+from apply_service.edits.lazy.reading import DEFINITIONS_STAY, LEFT_OUT, SECTIONED, Block, ReadSnippet
 from apply_service.edits.lazy.removals import find_removed
 from apply_service.edits.markers import PLAIN_NOTE, Role, deletion_target, strip_comment
 from apply_service.types import LineOp
@@ -41,7 +41,7 @@ DATA = ("toml", "ini", "yaml", "json", "jsonc")
 """Languages of files that hold entries in any order."""
 MAX_LEFT_OUT = 40
 """The most lines that a snippet may leave out in silence without a doubt, if a definition is among them."""
-
+SHORTENED = "a line is shown shortened: the file's own line stays"
 MIN_MOVED = 0.8
 """What lines must say together to count as moved."""
 
@@ -284,6 +284,9 @@ class Writer:
         i = block.lines[k]
         if i in self._groups:
             past_k, past_j = self._past(block, k, j)
+            if past_k == k + 1 and is_elided(tight(self.texts[i]), tight("".join(self._original[j:past_j]))):
+                self.doubts.append(SHORTENED)
+                return [LineOp("both", j, i, self._original[j]), *self._reading.keeps[j + 1 : past_j]]
             return [*self._drop(j, past_j), *self._take(block.lines[k:past_k])]
         if self._keeps_wording(block, k, j):
             return [LineOp("both", j, i, self._original[j])]
@@ -300,7 +303,7 @@ class Writer:
             self.doubts.append("blanks at the end of a line differ from the file's")
             return edge or not self._reading.keeps_trailing_blanks
         if kind is Kind.ELIDED:
-            self.doubts.append("a line is shown shortened: the file's own line stays")
+            self.doubts.append(SHORTENED)
             return True
         respaced = kind is Kind.MOVED or (kind is Kind.SPACED and shown.split() == line.split())
         loose = is_misquoted(shown, line) or (edge and respaced)
@@ -395,8 +398,8 @@ class Writer:
             return False
         columns = [self._columns[i] for i in block.lines if i in self._columns]
         span = [line for line in self._original[columns[0] : columns[-1] + 1] if line.strip()]
-        if (definitions > 1 or is_bare) and 2 * len(columns) <= len(span):
-            self.doubts.append("definitions that the snippet leaves out without a marker stay")
+        if self._reading.has_addresses and (definitions > 1 or is_bare) and 2 * len(columns) <= len(span):
+            self.doubts.append(DEFINITIONS_STAY)
             return True
         if not self._reading.has_addresses or not definitions >= self._shown_beside(block, k, level) > 0:
             return False
@@ -510,7 +513,7 @@ class Writer:
             return None
         header = snippet.blocks[b - 1].lines[-1] if b else -1
         indent = indent_of(self.texts[header])
-        marks = [indent_of(snippet.texts[i]) for i in block.gap_before if snippet.roles[i] is Role.MARKER]
+        marks = self._reading.marker_indents(block.gap_before)
         is_stub = min(marks) > indent if marks else header in self._reading.elided
         return self._columns.get(header) if is_stub and indent_of(self.texts[block.lines[0]]) == indent else None
 

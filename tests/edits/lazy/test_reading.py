@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.reading import ReadSnippet, marker_indent, read_inline_marker, split_remark
+from apply_service.edits.lazy.reading import ReadSnippet, read_inline_marker, split_remark
 
 FILE = ["def load(path):", "    text = read(path)", "    return parse(text)", "", "def save(path):", "    write(path)"]
 
@@ -35,9 +35,9 @@ def test_a_deletion_note_is_no_line_and_takes_a_blank_one_along() -> None:
 
 
 def test_the_indentation_of_the_first_marker_of_a_gap_is_known() -> None:
-    snippet = ReadSnippet(FILE, ["def load(path):", "", "    # ...", "# ...", "x = 1"], "python", None).snippet
-    assert marker_indent(snippet, snippet.blocks[0].gap_after) == 4
-    assert marker_indent(snippet, ()) is None
+    reading = ReadSnippet(FILE, ["def load(path):", "", "    # ...", "# ...", "x = 1"], "python", None)
+    assert reading.marker_indent(reading.snippet.blocks[0].gap_after) == 4
+    assert reading.marker_indent(()) is None
 
 
 @pytest.mark.parametrize(

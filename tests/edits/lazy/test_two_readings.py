@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from apply_service.edits.lazy.merge import readings
 from tests.edits.merges import assert_merged, edited
 
 READERS = """\
@@ -430,3 +431,105 @@ def test_a_line_that_is_new_or_whose_old_place_is_shown_is_clear(update: str, ne
     original = RUN.split("    check(box)\n    depth")[0]
     rest = original.split("    save(box)\n")[1] if "save" in update else "    log(box)\n    save(box)\n"
     assert_merged(original, f"def run(box):\n{update}# ...\n", f"def run(box):\n{update}{rest}{new}")
+
+
+# -- readings that are made, whichever is chosen ---------------------------------------------------------------------
+TRAILING = "a = 1  \nb = 2\nc = 3\n"
+DOCUMENTED = """\
+class A {
+  /**
+   * Loads.
+   */
+  load() {
+    return 1;
+  }
+
+  /**
+   * Saves.
+   */
+  save() {
+    return 2;
+  }
+}
+"""
+ENTRIES = """\
+export default [
+  {
+    name: 'first of all',
+    code: one,
+  },
+  {
+    name: 'second',
+    code: two,
+  },
+]
+"""
+GO = 'import (\n\t"os"\n)\n\nfunc Old() int {\n\treturn 1\n}\n'
+NEW_GO = "func One() {\n\tfmt.Print(1)\n\n\tos.Exit(0)\n}\n\nfunc Two() {\n\tOne()\n}\n"
+FOUR = "".join(f"def {name}():\n    return {name!r}\n\n\n" for name in "abcd")
+LONG_HEADER = """\
+class A {
+  render(
+    source,
+    { chunk, graph },
+    options
+  ) {
+    return 1;
+  }
+
+  size() {
+    return 2;
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("original", "language", "update", "wanted"),
+    [
+        pytest.param(
+            TRAILING,
+            "python",
+            "a = 1\nb = 22\nc = 3\n",
+            "a = 1\nb = 22\nc = 3\n",
+            id="blanks at the end of a line as shown",
+        ),
+        pytest.param(
+            DOCUMENTED,
+            "javascript",
+            "class A {\n  // ...\n  load() {\n    return 3;\n  }\n\n  save() {\n    // ...\n  }\n}\n",
+            DOCUMENTED.replace("return 1", "return 3"),
+            id="the comment above a stub stays",
+        ),
+        pytest.param(
+            ENTRIES,
+            "typescript",
+            "export default [\n  { name: 'first of all', ... },\n  {\n    name: 'second',\n    code: three,\n  },\n]\n",
+            ENTRIES.replace("two", "three"),
+            id="an entry in one line with dots",
+        ),
+        pytest.param(
+            GO,
+            "go",
+            'import (\n\t"fmt"\n\t"os"\n)\n\n' + NEW_GO,
+            GO.replace('\t"os"', '\t"fmt"\n\t"os"') + "\n" + NEW_GO,
+            id="definitions below the imports are for the end of the file",
+        ),
+        pytest.param(
+            FOUR,
+            "python",
+            FOUR[: FOUR.index("def b")] + FOUR[FOUR.index("def d") :],
+            FOUR[: FOUR.index("def b")] + FOUR[FOUR.index("def d") :],
+            id="definitions that are not shown go",
+        ),
+        pytest.param(
+            LONG_HEADER,
+            "javascript",
+            "class A {\n  render(source, context, options) { /* unchanged */ }\n\n  size() {\n    return 3;\n  }\n}\n",
+            LONG_HEADER.replace("return 2", "return 3"),
+            id="a stub of a header over several lines",
+        ),
+    ],
+)
+def test_is_among_the_readings(original: str, language: str, update: str, wanted: str) -> None:
+    assert wanted in [reading.text for reading, _ in readings(original, update, language=language)]
