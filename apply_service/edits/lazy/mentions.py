@@ -98,7 +98,9 @@ _WITHIN = _set("in inside within into on at of for to onto")
 _REPLACE = _set(
     "replace replaces replacing swap swaps overwrite overwrites supersedes rewrite change changes update bump bumps"
 )
-_INSERT = _set("add adds insert inserts append appends prepend prepends put place goes go belongs belong")
+_INSERT = _set(
+    "add adds adding insert inserts inserting append appends prepend prepends put place goes go belongs belong"
+)
 _DELETE = _set("remove removes delete deletes drop drops removing deleting dropping without")
 _VERBS = _REPLACE | _INSERT | _DELETE
 _GONE = _set("gone removed deleted dropped away unneeded")
