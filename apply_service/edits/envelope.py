@@ -14,6 +14,8 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from apply_service.syntax.languages import language_of_path
+
 MAX_LENGTH = 400
 """A longer line is never taken for anything around an edit."""
 MAX_PROSE = 600
@@ -221,12 +223,18 @@ def mentioned_path(line: str) -> str | None:
     text = line.strip()
     if len(text) > MAX_LENGTH or not text:
         return None
-    pieces = [word for word in text.split("`")[1::2] if is_path(word)]
+    pieces = [word for word in text.split("`")[1::2] if is_path(word) and _is_surely_path(word)]
     if not pieces:
         words = (word.strip("*`\"'():,.") for word in text.split())
         is_lead = text.endswith(":") or text.startswith(("#", "**")) or _NUMBER.match(text) is not None
-        pieces = [word for word in words if is_path(word) and _SUFFIX.search(word)] if is_lead else []
+        pieces = [word for word in words if is_path(word) and _is_surely_path(word) and _SUFFIX.search(word)]
+        pieces = pieces if is_lead else []
     return pieces[0] if len(set(pieces)) == 1 else None
+
+
+def _is_surely_path(word: str) -> bool:
+    """Whether the word has a folder or a known suffix: `Cart.add` may be a method."""
+    return "/" in word or word.lower().endswith((".cfg", ".env", ".txt")) or language_of_path(word) is not None
 
 
 def titled_path(title: str) -> str | None:

@@ -240,6 +240,11 @@ class FileOutline:
         return min(at, end)
 
     @cached_property
+    def first_import(self) -> int:
+        """The first import at the top, with what leads it; 0 for none."""
+        return next((j for j in range(self.last_import) if is_import(self.lines[j])), 0)
+
+    @cached_property
     def last_import(self) -> int:
         """One past the last import at the top; 0 for none."""
         found = 0
@@ -313,7 +318,7 @@ class Finder:
             if mention.relation in (Relation.TARGET, Relation.GONE) and any(s.quality > 0.9 for s in spans):
                 spans = [s for s in spans if s.quality > 0.65]
             spans = sorted(spans, key=lambda span: -span.quality)[:most]
-        if mention.ordinal and spans:
+        if mention.ordinal and len(spans) > 1:
             # The one that is counted; the others stay possible where counting may have been different.
             spans = sorted(spans, key=lambda span: span.line)
             k = mention.ordinal - 1 if mention.ordinal > 0 else len(spans) - 1

@@ -63,6 +63,11 @@ _LABEL = re.compile(r"""\s*(?:[-*]\s+)?["']?(?P<name>[\w.$@-]{2,80})["']?\s{0,8}
 _OPEN_TAG = re.compile(r"\s*<(?!(?:meta|link|img|br|hr|input|source)\b)[A-Za-z][^<>]{0,400}(?<!/)>$")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s|\s*\|")
 _CLOSING = re.compile(r"\s*[\])}]")
+_WITH_END = ("ruby", "lua", "elixir", "bash")
+_OPENS = re.compile(
+    r"(?:if|unless|while|until|for|case|def|class|module|function)\b(?!.*\b(?:end|fi|done)$)|.*\b(?:do|then)$"
+)
+"""The header of a block that ends with a word."""
 _CLOSES = re.compile(r"</|[\])}]|end\b")
 
 Lines = tuple[tuple[int | None, str], ...]
@@ -121,7 +126,7 @@ class Search:
         """The bodies that give way whole."""
         self.rests = set(self._rests()) if self.solid else set[Site]()
         """What gives way where the words speak of everything beside a thing, or of the imports."""
-        self.is_apart = bool(directive.lines and directive.block) and not update[directive.lines[-1] + 1].strip()
+        self.is_apart = bool(directive.lines and directive.block) and directive.block[0] > directive.lines[-1] + 1
         """Whether a blank line parts the block from the comment above it."""
         told = self.finder.by_relation(Relation.TARGET, Relation.GONE)
         is_beside = bool(self.finder.by_relation(*_BESIDE))
@@ -169,7 +174,7 @@ class Search:
             for _, start, end, _ in finder.regions:
                 points += [start, end, *(finder.edge_of(edge, start, end) for edge in finder.edges)]
             if is_import(self.solid[0]) or any(mention.sort == "import" for mention in self.words.mentions):
-                points.append(layout.last_import)
+                points += [layout.first_import, layout.last_import]
             yield from (Site(at, at) for at in points)
             ranges = [(line, end) for line, _, end, quality in finder.regions if quality > 0.5]
             within = [j for j in range(len(lines)) if not ranges or any(a <= j <= b for a, b in ranges)]
@@ -238,7 +243,7 @@ class Search:
                 for start, end in layout.enclosing(span.line)[:3]:
                     yield Site(layout.body(start, end)[0], layout.before_blanks(span.start))
         if any(m.sort == "import" and m.relation is Relation.TARGET for m in words.mentions) and layout.last_import:
-            yield Site(next(j for j, line in enumerate(self.lines) if is_import(line)), layout.last_import)
+            yield Site(layout.first_import, layout.last_import)
 
     def extents(self, line: int) -> Iterator[Site]:
         """What may be meant by the thing that begins at a line: the line, its header, the whole, with what leads it."""
@@ -288,7 +293,10 @@ class Search:
             side = solid_from[site.start if edge.ordinal > 0 else site.end]
             hits = (q for start, end, q in bodies if solid_from[finder.edge_of(edge, start, end)] == side)
             at_edge += 1.5 * max(hits, default=0.0)
-        total += min(at_edge, 2.0) * (1.0 if is_insert else 0.5)
+            if edge.sort == "file" and edge.ordinal in (1, -1) and not any(finder.spans.values()):
+                first = self.layout.first_import if self.solid and is_import(self.solid[0]) else 0
+                at_edge += 1.5 * (solid_from[first if edge.ordinal > 0 else self.layout.end] == side)
+        total += min(at_edge, 4.0) * (1.0 if is_insert else 0.5)
         # Whether an insertion is asked for, or something else.
         if not self.solid:
             return total, agreed
@@ -399,6 +407,7 @@ class Search:
         ending = self.solid[-1].strip()
         opens = _OPEN_TAG.match(ending) is not None or ending.endswith(("{", "(", "["))
         opens = opens or (ending.endswith(":") and layout.language in ("python", None, "yaml"))
+        opens = opens or (layout.language in _WITH_END and _OPENS.match(ending) is not None)
         last = layout.before_blanks(site.end) - 1
         old_opens = last >= site.start and site.start < site.end and layout.opens(last)
         is_line = words.one_line and len(self.solid) == 1 and site.end == site.start + 1
@@ -479,7 +488,7 @@ class Search:
             shift = shift.moved(indent_of(lines[first]) - base) if first < end and is_shifted else shift
         else:
             shift = shift.moved(self.level_at(start, base) - base)
-        new = [(i, shift.apply(text) if text.strip() else "") for i, text in self.block]
+        new = [(i, shift.apply(text) if text.strip() else text) for i, text in self.block]
         return self.with_gaps(start, new, gaps=gaps) if start == end else (start, end, (*new, *self.tail))
 
     def variants(self, site: Site) -> Iterator[tuple[int, int, Lines]]:
@@ -488,7 +497,8 @@ class Search:
             return
         if site.start == site.end:
             yield self.write(*site, gaps="other")
-            yield self.write(*site, gaps="both")
+            if len(self.solid) > 1 and not is_import(self.solid[0]):
+                yield self.write(*site, gaps="both")
         elif indent_of(self.solid[0]) in self.layout.levels(site.start):
             yield self.write(*site, is_shifted=False)
 
@@ -553,6 +563,10 @@ class Search:
             return 0 if _LIST_ITEM.match(first) else 1
         if self.ends_blank or (above and is_import(lines[above - 1]) and not any(map(is_import, self.solid))):
             return max(there, 1)
+        is_flat = all(indent_of(text) == indent_of(self.solid[0]) for text in self.solid)
+        series = {" ".join(line.split()[:1]) for line in (*lines[max(0, above - 2) : above], first)}
+        if is_flat and above > 1 and len(series) == 1 and indent_of(lines[above - 1]) == level:
+            return 0
         is_long = len(self.solid) > 1 and not is_import(first)
         opener = above - 1
         while opener >= 0 and indent_of(lines[opener]) >= level:
@@ -567,16 +581,16 @@ class Search:
             ends_file = below == len(lines) and above > 0 and not is_import(first)
             return int(ends_file and (is_closer(lines[above - 1]) or indent_of(lines[above - 1]) > level))
         # As the units at this level have that are next to the place: above, where it is not the first, and below.
-        beside = []
+        near = []
         j = above - 1
         while j >= 0 and indent_of(lines[j]) > level:
             j = layout.parents[j]
         if j >= 0 and indent_of(lines[j]) == level and not _CLOSING.match(lines[j]):
             over = layout.before_blanks(layout.lead(j)) - 1
-            beside += [j] if over >= 0 and indent_of(lines[over]) >= level else []
+            near += [j] if over >= 0 and indent_of(lines[over]) >= level else []
         if below < len(lines) and above and indent_of(lines[below]) == level and not layout.opens(above - 1):
-            beside.append(below)
-        leads = [layout.lead(j) for j in beside if layout.unit(j)[1] > j + 1]
+            near.append(below)
+        leads = [layout.lead(j) for j in near if layout.unit(j)[1] > j + 1]
         usual = max((lead - layout.before_blanks(lead) for lead in leads), default=0)
         return usual or int(self.is_apart and is_long and not is_listed)
 

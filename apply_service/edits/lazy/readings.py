@@ -167,7 +167,9 @@ def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
     placed = list(_placed(reading, update, instruction)) if directives or instruction.strip() else []
     if directives:
         yield from placed or _mixed(reading, update, directives)
-    elif placed and _tells_place(instruction, original) and _is_all_new(reading, inserts=_inserts(instruction)):
+    elif (
+        placed and _tells_place(instruction, original) and _is_all_new(reading, inserts=_inserts(instruction, original))
+    ):
         yield from placed
         return
     first: list[FinishedMerge] = []
@@ -194,9 +196,10 @@ def _tells_place(instruction: str, original: Sequence[str]) -> bool:
     )
 
 
-def _inserts(instruction: str) -> bool:
+def _inserts(instruction: str, original: Sequence[str]) -> bool:
     """Whether the words tell to put something beside a thing, and nothing to change or remove."""
-    words = read_words(instruction, bool)
+    lower = "\n".join(original).lower()
+    words = read_words(instruction, lambda phrase: phrase.lower() in lower)
     is_beside = any(mention.relation in (Relation.AFTER, Relation.BEFORE) for mention in words.mentions)
     return is_beside and words.inserts and not (words.replaces or words.deletes)
 
