@@ -14,6 +14,8 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from apply_service.syntax.languages import language_of_path
+
 MAX_LENGTH = 400
 """A longer line is never taken for anything around an edit."""
 MAX_PROSE = 600
@@ -39,15 +41,41 @@ _SMALL_WORDS = re.compile(
 )
 _PROSE_START = re.compile(r"(?:(?:\d+[.)]|[-*]) )?[*_\"'(]*(?:[A-Z`§]|(?:and|then|also|next|finally|plus)\b)")
 _VERBS = "replace|swap|overwrite|add|insert|append|prepend|put|place|remove|delete|drop"
+_SIDE = r"(?:after|before|below|above|beneath|under|underneath|between)"
+_AT_ONCE = r"(?:right|just|directly|immediately)"
 _BRIEF = re.compile(
-    rf"(?:(?:also|then|and|finally|next|please),? )*(?:{_VERBS})(?: the)? +§(?:[ ,.:]|$)", re.IGNORECASE
+    rf"(?:(?:also|then|and|finally|next|please),? )*(?:(?:{_VERBS})(?: the)? +§(?:[ ,.:]|$)|"
+    rf"(?:(?:in|inside) +§ *,? *)?(?:{_AT_ONCE} )?(?:{_SIDE}|in|inside) +§ *(?::|,? (?:and )?{_SIDE}))",
+    re.IGNORECASE,
 )
-"""An order that names its object as code needs no other words."""
+"""An order that names its object as code needs no other words, nor do words for a place."""
+_CHANGES = re.compile(
+    r"(?:fix|correct|update|modify|adjust|edit|rename|tweak|improve|refactor|rewrite)\b", re.IGNORECASE
+)
+"""What such a word speaks of changes where it stands."""
 _ORDER = re.compile(
     rf"(?:^|[.,;:] |\b(?:and|then|also|please|next|finally)[,:]? )(?:\d+[.)] |[-*] )?[*_]*(?:{_VERBS})\b", re.IGNORECASE
 )
 _DELETION = re.compile(
     r"(?:^|[.,;] |\b(?:and|then|also|please|finally|next|now),? )(?:remove|delete|drop)\b", re.IGNORECASE
+)
+_CHANGE_TO = re.compile(
+    r"(?:^|[,;:] |\b(?:and|then|also),? )(?:change|update|modify)\b.* to(?: this| be)?:$", re.IGNORECASE
+)
+_PLACE = re.compile(
+    rf"(?:(?:^|[.,;:] |\b(?:and|then|next|also) )(?:\d+[.)] )?[*_]*|\b{_AT_ONCE} ){_SIDE} "
+    r"(?:[a-z]+ ){0,4}§"
+    rf"|\b{_AT_ONCE} {_SIDE} the \w"
+    rf"|\b{_SIDE} the (?:\S+ ){{0,3}}"
+    r"(?:import|line|function|method|class|block|loop|call|check|handler|route|test|entry)s?\b"
+    r"|\b(?:at|to|near) (?:the )?(?:very )?(?:top|start|beginning|end|bottom)(?: of\b|:|, )",
+    re.IGNORECASE,
+)
+"""Words that say where code goes: beside a thing that they quote, or at an edge."""
+_HEADING = re.compile(
+    r"#{1,6} (?:step )?(?:\d+[.:)] )?(?P<heading>.+)|\*\*(?:step )?(?:\d+[.:)] )?(?P<bold>[^*]+)\*\*|"
+    r"\d+[.)] (?P<item>[A-Z].+)",
+    re.IGNORECASE,
 )
 _TRYING = re.compile(
     r"(?:.*[.!] )?(?:(?:now|then|and|finally|to|you can(?: now| then)?|let's|or) )*"
@@ -109,6 +137,8 @@ def is_sentence(line: str) -> bool:
 def reads_as_english(paragraph: str) -> bool:
     """Whether the paragraph, on one line, reads as English sentences about code: it ends with ":" or "."."""
     text = paragraph.strip().rstrip("*_")
+    if text.startswith("(") and text.endswith(")") and "(" not in text[1:]:
+        text = f"{text[1:2].upper()}{text[2:-1].rstrip('.')}."
     if len(text) > MAX_PROSE or not text.endswith((":", ".")) or _PROSE_START.match(text) is None:
         return False
     bare = _QUOTED.sub(" § ", text)
@@ -125,9 +155,25 @@ def reads_as_english(paragraph: str) -> bool:
 def is_order(paragraph: str) -> bool:
     """Whether the paragraph tells what to do with the code that follows, or what to delete."""
     text = paragraph.strip().rstrip("*_")
-    if len(text) > MAX_PROSE or _ORDER.search(_QUOTED.sub("§", text)) is None:
+    if len(text) > MAX_PROSE:
         return False
+    bare = _QUOTED.sub("§", text)
+    if _ORDER.search(bare) is None:
+        is_place = _PLACE.search(bare) is not None and not changes_in_place(text)
+        return text.endswith(":") and (is_place or _CHANGE_TO.search(bare) is not None)
     return text.endswith(":") or asks_to_delete(text)
+
+
+def changes_in_place(sentence: str) -> bool:
+    """Whether the sentence begins with a word that says to change something where it stands."""
+    return _CHANGES.match(sentence.lstrip("*_ ")) is not None
+
+
+def as_lead(paragraph: str) -> str:
+    """A heading or a bold line above code as the sentence that it stands for; any other paragraph as it is."""
+    match = _HEADING.fullmatch(paragraph.strip()) if len(paragraph) <= MAX_LENGTH else None
+    text = next(filter(None, match.groups()), "").strip(" *_") if match is not None else ""
+    return f"{text}:" if text and not text.endswith((":", ".")) else paragraph
 
 
 def asks_to_delete(paragraph: str) -> bool:
@@ -177,12 +223,18 @@ def mentioned_path(line: str) -> str | None:
     text = line.strip()
     if len(text) > MAX_LENGTH or not text:
         return None
-    pieces = [word for word in text.split("`")[1::2] if is_path(word)]
+    pieces = [word for word in text.split("`")[1::2] if is_path(word) and _is_surely_path(word)]
     if not pieces:
         words = (word.strip("*`\"'():,.") for word in text.split())
         is_lead = text.endswith(":") or text.startswith(("#", "**")) or _NUMBER.match(text) is not None
-        pieces = [word for word in words if is_path(word) and _SUFFIX.search(word)] if is_lead else []
+        pieces = [word for word in words if is_path(word) and _is_surely_path(word) and _SUFFIX.search(word)]
+        pieces = pieces if is_lead else []
     return pieces[0] if len(set(pieces)) == 1 else None
+
+
+def _is_surely_path(word: str) -> bool:
+    """Whether the word has a folder or a known suffix: `Cart.add` may be a method."""
+    return "/" in word or word.lower().endswith((".cfg", ".env", ".txt")) or language_of_path(word) is not None
 
 
 def titled_path(title: str) -> str | None:

@@ -28,6 +28,8 @@ _MARKUP = ("latex", "svelte", "vue", "xml")
 """The languages without a grammar in which text may stand by itself."""
 _STRINGS = ('"""', "'''")
 _QUOTES = ('"', "`")
+_WITHOUT_BLOCKS = ("python", "ruby", "yaml", "toml", "bash", "elixir", "lua", "r", "makefile", "dockerfile")
+"""Languages without comments from `/*` to `*/`: there these are parts of patterns of paths."""
 _TEXT_NODES = ("string", "comment", "heredoc", "template", "text", "raw")
 
 
@@ -108,6 +110,7 @@ def _in_strings(lines: Sequence[str], found: Sequence[range], language: str | No
         halves = ("\n".join(blanked[: span.start]), "\n".join(blanked[span.stop :]))
         signs = _STRINGS if is_order(join(lines, span)) else (*_STRINGS, *_QUOTES)
         is_open = any(half.count(sign) % 2 for sign in signs for half in halves)
-        is_open = is_open or any(half.count("/*") != half.count("*/") for half in halves)
+        has_blocks = language not in _WITHOUT_BLOCKS
+        is_open = is_open or (has_blocks and any(half.count("/*") != half.count("*/") for half in halves))
         inside.append(is_text or is_open)
     return inside

@@ -24,6 +24,7 @@ from apply_service.edits.envelope import (
     PAGE_TITLES,
     SHELLS,
     Fence,
+    as_lead,
     asks_to_delete,
     fence_tag,
     find_fences,
@@ -654,7 +655,7 @@ class _Reader:
         """Of the paragraph above a fence: the sentences that tell to delete something, and the order that tells what to
         do with the code inside ("" for none)."""
         start, stop = self._paragraph_above(fence.opening)
-        text = join(self._lines, range(start, stop))
+        text = as_lead(join(self._lines, range(start, stop)))
         if any(self._is_fenced[start:stop]) or not reads_as_english(text):
             return [], ""
         code = [line for line in self._lines[fence.opening + 1 : fence.closing] if line.strip()]

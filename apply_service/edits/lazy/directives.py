@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from apply_service.edits.code_lines import header_name, indent_of
+from apply_service.edits.envelope import changes_in_place
 from apply_service.edits.lazy.mentions import NAMING, Relation, read_words
 from apply_service.edits.markers import Role, classify
 
@@ -19,6 +20,8 @@ MAX_LINES = 6
 MIN_SCORE = 2.45
 MIN_AMONG_OTHERS = 1.7
 """For a comment in a snippet that has a directive without doubt."""
+MIN_TOLD = 1.5
+"""For a sentence to the merger beside code of which the file has nothing."""
 MAX_SOUGHT = 300_000
 """Directives times lines of the file: with more, none is carried out, as each is sought in the whole file."""
 
@@ -63,6 +66,21 @@ _SAME = re.compile(r"^(?:the )?same as\b", re.IGNORECASE)
 _DOCUMENTS = re.compile(r"^\s*(?:///|//!|/\*\*|\*)")
 _PERSONAL = re.compile(r"^(?:to-?do|fixme|xxx|hack|note|see)\b|\b(?:we|we've|our|us|you|i'm)\b", re.IGNORECASE)
 _HEAD = re.compile(r"^(?:in |on |under |inside )?(?:the )?[^\s:—]+(?: [^\s:—]+){0,3}?(?::| —| –) ", re.IGNORECASE)
+_LEAD_IN = re.compile(
+    r"(?:\(?\d{1,2}[.)] +|step \d{1,2}[:.)] +)?"
+    r"(?:(?:(?:and |then |next |finally |also |now )+(?!again\b|once more\b|the same\b|same\b)|"
+    r"(?:then|next|finally|also|first|now|second|last), )*(?=[A-Za-z`\"']))",
+    re.IGNORECASE,
+)
+"""What joins a directive to the others: a number, "then"."""
+_OPEN_END = re.compile(
+    r"(?:^|\s)(?:the|an?|this|its?|after|before|of|in|with|and|or|to|from|by|between|for|on|at|into)$", re.I
+)
+"""A word that a sentence does not end with."""
+_DELETES_FIRST = re.compile(
+    r"(?P<deletion>(?:remove|delete|drop) .+?),? (?:and|then|and then) (?=(?:replace|change|update) )", re.IGNORECASE
+)
+"""Two directives in one: what goes, and what is changed."""
 _DOTS = re.compile(r"^(?:\.{3}|…)\s*(?:(?:existing|other|rest of(?: the)?) \w+|unchanged)?[\s,;:(–—-]*", re.IGNORECASE)
 _SPEAKING = (Relation.TARGET, Relation.GONE, Relation.AFTER, Relation.BEFORE, Relation.WITHIN)
 _NOTES = (Role.FENCE, Role.ELSEWHERE, Role.FILE_NAME, Role.BLANK)
@@ -101,7 +119,8 @@ def find_directives(
     scores = [0.0] * len(update)
     for i, text in enumerate(texts):
         if text and roles[i] not in _NOTES and update[i].strip() not in known and not _DOCUMENTS.match(update[i]):
-            scores[i] = judge(text, lower, stands_free=is_free[i])
+            is_apart = i + 1 == len(update) or roles[i + 1] is Role.BLANK
+            scores[i] = judge(text, lower, stands_free=is_free[i], is_apart=is_apart)
             # Documentation begins with the name that the next line declares.
             below = (line for line in update[i + 1 : i + 12] if line.strip() and not _SIGNS["slash"].match(line))
             name = header_name(next(below, ""))
@@ -141,7 +160,11 @@ def find_directives(
                 break
         code = [i for i in range(start, stop) if update[i].strip()]
         block = tuple(range(code[0], code[-1] + 1)) if code else ()
-        directives.append(Directive(tuple(lines), _joined([texts[i] or "" for i in lines]), block))
+        text = _joined([texts[i] or "" for i in lines])
+        if block and (first := _DELETES_FIRST.match(text)) is not None:
+            directives.append(Directive(tuple(lines), first["deletion"], ()))
+            text = text[first.end() :]
+        directives.append(Directive(tuple(lines), text, block))
     return _completed(directives)
 
 
@@ -177,6 +200,7 @@ def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: in
             break
         whole = " ".join(texts[i] or "" for i in range(start, end))
         is_open = above.rstrip().endswith((",", ";", "—", "-")) or whole.count("(") > whole.count(")")
+        is_open = is_open or _OPEN_END.search(above.rstrip()) is not None
         goes_on = text.startswith(("(", "and ", "i.e.")) or (
             text[:1].islower() and text.split(" ", 1)[0].isalpha() and len(text) > 12
         )
@@ -194,6 +218,7 @@ def _joined(texts: Sequence[str]) -> str:
     if match is not None:
         text = text[match.end() :].rstrip(" .…")
         return text.removesuffix(")") if text.count(")") > text.count("(") else text
+    text = _LEAD_IN.sub("", text, count=1)
     return text[1:-1] if text[:1] + text[-1:] in ("()", "[]") else text
 
 
@@ -220,8 +245,11 @@ def _completed(directives: Sequence[Directive]) -> list[Directive]:
     return found
 
 
-def judge(text: str, lower: str, *, stands_free: bool) -> float:
-    """How much a comment's words speak of the edit and of what stands in the file (its text in small letters)."""
+def judge(text: str, lower: str, *, stands_free: bool, is_apart: bool = False, is_told: bool = False) -> float:
+    """How much a comment's words speak of the edit and of what stands in the file (its text in small letters).
+
+    `is_apart`: no line stands right below.  `is_told`: it is no comment, but a sentence to the merger.
+    """
     text = _joined([text])
     words = read_words(text, lambda phrase: phrase.lower() in lower)
     does = words.replaces or words.deletes or words.inserts
@@ -250,12 +278,14 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
         score += 1.4 if text.startswith("new ", head.end()) else 0.8
     score -= 0.5 * words.unknown * all(m.kind == "words" for m in named)
     is_capital = text[:1].isupper()
-    if not is_again:
+    if not is_again and not is_told:
         has_code = any(m.kind == "code" for m in named)
         score -= 1.6 * (text.endswith(".") and is_capital) + 0.6 * (is_capital and not has_code)
-    score -= 0.8 * (". " in text)
+    score -= 0.8 * (". " in text and not is_told)
     unknown = words.unknown + sum(m.relation is Relation.SUBJECT and m.kind == "words" for m in words.mentions)
     if named or words.meta >= 2:
         score += 1.2 if not unknown else 0.5 if unknown == 1 else 0.0
-    score -= 1.0 * bool(_PERSONAL.search(text)) + 0.6 * (named_worth == 0.5 and not is_edge)
+    score -= 2.0 * (is_told and changes_in_place(text))
+    score += 1.0 * (is_apart and words.deletes) - 1.0 * (bool(_PERSONAL.search(text)) and not is_told)
+    score -= 0.6 * (named_worth == 0.5 and not is_edge)
     return score + (0.5 if stands_free else -1.2)

@@ -31,10 +31,14 @@ _CLOSES = re.compile(r"\s*(?:[\])}]|</)")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s|\s*\||\s*#")
 _NEW_ITEM = re.compile(r"\s*(?:[-*+#|]\s)")
 _DOTS = re.compile(r"\.{3}|…")
+_PATH = re.compile(r"[\w$]+(?:(?:\.|->|::| > |/)[\w$]+)+")
 _PATH_SIGN = re.compile(r"\.|->|::| > |/")
 _DECLARED = r"(?:(?:const|let|var|val|type|final|static|export|default|self\.|this\.)\s*)*"
 MAX_LINE = 2000
 MAX_SPANS = 10
+MAX_STATEMENT = 30
+"""Lines of a statement that the words may quote in part."""
+_LAST_COMMA = re.compile(r",([\])}])")
 MAX_LINES = 200
 """Lines that hold a mention, at most so many are looked at."""
 
@@ -236,6 +240,11 @@ class FileOutline:
         return min(at, end)
 
     @cached_property
+    def first_import(self) -> int:
+        """The first import at the top, with what leads it; 0 for none."""
+        return next((j for j in range(self.last_import) if is_import(self.lines[j])), 0)
+
+    @cached_property
     def last_import(self) -> int:
         """One past the last import at the top; 0 for none."""
         found = 0
@@ -309,7 +318,7 @@ class Finder:
             if mention.relation in (Relation.TARGET, Relation.GONE) and any(s.quality > 0.9 for s in spans):
                 spans = [s for s in spans if s.quality > 0.65]
             spans = sorted(spans, key=lambda span: -span.quality)[:most]
-        if mention.ordinal and spans:
+        if mention.ordinal and len(spans) > 1:
             # The one that is counted; the others stay possible where counting may have been different.
             spans = sorted(spans, key=lambda span: span.line)
             k = mention.ordinal - 1 if mention.ordinal > 0 else len(spans) - 1
@@ -341,7 +350,10 @@ class Finder:
                 line = layout.lines[j].lower()
                 if all(part in line or part.strip("})] ") == "" for part in parts[1:]):
                     found[j] = self.span(j, 0.9)
-        if not found and re.search(r"\w(?:\.|->|::| > |/)\w", plain):
+            found = found or {j: self.span(j, 0.9) for j in self._statements_with(parts)}
+        is_path = re.search(r"\w(?:\.|->|::| > |/)\w", plain) is not None
+        is_name = _PATH.fullmatch(plain) is not None
+        if is_path and (not found or (is_name and not any(plain in layout.lines[j] for j in found))):
             # A path: each name is looked for inside what the one before it names.
             low, high, last = 0, len(layout.lines), None
             for name in _PATH_SIGN.split(plain):
@@ -350,8 +362,21 @@ class Finder:
                     last = max(inside, key=lambda span: (span.quality, -span.line))
                     low, high = last.line + (last.end > last.line + 1), last.end
             if last is not None:
+                found = {j: span._replace(quality=span.quality - 0.4) for j, span in found.items()}
                 found[last.line] = last._replace(quality=min(1.0, last.quality + 0.2))
         return list(found.values())
+
+    def _statements_with(self, parts: Sequence[str]) -> Iterator[int]:
+        """The first lines of statements over several lines that have all parts, white space aside."""
+        first = parts[0].split()[0]
+        squeezed = ["".join(part.split()) for part in parts]
+        for j, line in enumerate(self.layout.lines):
+            start, end = self.layout.unit(j) if line.strip().lower().startswith(first) else (j, j)
+            if 1 < end - start <= MAX_STATEMENT:
+                text = "".join("".join(self.layout.lines[start:end]).lower().split())
+                text = _LAST_COMMA.sub(r"\1", text)
+                if text.startswith(squeezed[0].rstrip(",")) and all(part in text for part in squeezed[1:]):
+                    yield j
 
     def _prominence(self, line: int, text: str) -> float:
         """How much a line is what the words name: it declares it, is it, begins with it, or only holds it."""

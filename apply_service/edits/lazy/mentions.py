@@ -98,7 +98,9 @@ _WITHIN = _set("in inside within into on at of for to onto")
 _REPLACE = _set(
     "replace replaces replacing swap swaps overwrite overwrites supersedes rewrite change changes update bump bumps"
 )
-_INSERT = _set("add adds insert inserts append appends prepend prepends put place goes go belongs belong")
+_INSERT = _set(
+    "add adds adding insert inserts inserting append appends prepend prepends put place goes go belongs belong"
+)
 _DELETE = _set("remove removes delete deletes drop drops removing deleting dropping without")
 _VERBS = _REPLACE | _INSERT | _DELETE
 _GONE = _set("gone removed deleted dropped away unneeded")
@@ -333,7 +335,7 @@ class _WordReader:
             words.meta += 1
             self.start_clause(relation if low in _GONE and not turned else self.relation)
         elif low in _EDGES:
-            self.add("edge", low, i + 1, ordinal=_EDGES[low])
+            self.add("edge", low, i + 1, ordinal=_EDGES[low], sort="file" * self.is_of_file(i + 1))
         elif low in _COUNTS:
             self.count = _COUNTS[low]
         elif low in _ORDINALS:
@@ -367,6 +369,13 @@ class _WordReader:
         else:
             return False
         return True
+
+    def is_of_file(self, i: int) -> bool:
+        """Whether the words from token `i` on are "of the file", and not "near the end of the file"."""
+        said = [self.low(k) for k in range(i, i + 3)]
+        if {"near", "toward", "towards"} & {self.low(k) for k in range(max(0, i - 4), i)}:
+            return False
+        return said[0] == "of" and bool({"file", "module", "page", "document"} & {*said[1:]})
 
     def verb_at(self, i: int, low: str) -> None:
         words, below = self.words, self.low(i + 1)

@@ -21,6 +21,7 @@ from apply_service.edits.code_lines import (
     header_name,
     indent_of,
     is_attached,
+    is_closer,
     is_definition,
     is_import,
 )
@@ -62,6 +63,12 @@ _LABEL = re.compile(r"""\s*(?:[-*]\s+)?["']?(?P<name>[\w.$@-]{2,80})["']?\s{0,8}
 _OPEN_TAG = re.compile(r"\s*<(?!(?:meta|link|img|br|hr|input|source)\b)[A-Za-z][^<>]{0,400}(?<!/)>$")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s|\s*\|")
 _CLOSING = re.compile(r"\s*[\])}]")
+_WITH_END = ("ruby", "lua", "elixir", "bash")
+_OPENS = re.compile(
+    r"(?:if|unless|while|until|for|case|def|class|module|function)\b(?!.*\b(?:end|fi|done)$)|.*\b(?:do|then)$"
+)
+"""The header of a block that ends with a word."""
+_CLOSES = re.compile(r"</|[\])}]|end\b")
 
 Lines = tuple[tuple[int | None, str], ...]
 """Update line number (None for a blank line put in) and text."""
@@ -89,8 +96,9 @@ class Placed(NamedTuple):
     reason: str
     margin: float = 0.0
     """By how much its score exceeds the next place's."""
-    respaced: tuple[int, int, Lines] | None = None
-    """For an insertion: start, end and lines with a blank line around it where it has none, and none where it has."""
+    variants: tuple[tuple[int, int, Lines], ...] = ()
+    """Start, end and lines of other ways to write it: an insertion with other blank lines around it, a replacement with
+    its own indentation."""
 
 
 def label(line: str) -> str | None:
@@ -116,6 +124,8 @@ class Search:
         self.depth = sum(map(depth, self.texts))
         self.bodies = set(self._named_bodies()) if self.words.body and self.solid else set[Site]()
         """The bodies that give way whole."""
+        self.rests = set(self._rests()) if self.solid else set[Site]()
+        """What gives way where the words speak of everything beside a thing, or of the imports."""
         self.is_apart = bool(directive.lines and directive.block) and directive.block[0] > directive.lines[-1] + 1
         """Whether a blank line parts the block from the comment above it."""
         told = self.finder.by_relation(Relation.TARGET, Relation.GONE)
@@ -125,6 +135,9 @@ class Search:
         behind = update[directive.block[-1] + 1 :] if directive.block else []
         self.ends_blank = len(behind) > 1 and not any(map(str.strip, behind))
         """Whether the snippet ends with blank lines behind the block."""
+        has_tail = bool(behind) and behind[0] != "" and not any(map(str.strip, behind))
+        self.tail: list[tuple[int | None, str]] = [(directive.block[-1] + 1, behind[0])] if has_tail else []
+        """The blank line behind the block that has white space of its own, which is shown on purpose."""
 
     def ranked(self) -> list[tuple[float, Site, float]]:
         """The candidates, best first: the score of each, the site, and how far it agrees with the words."""
@@ -161,7 +174,7 @@ class Search:
             for _, start, end, _ in finder.regions:
                 points += [start, end, *(finder.edge_of(edge, start, end) for edge in finder.edges)]
             if is_import(self.solid[0]) or any(mention.sort == "import" for mention in self.words.mentions):
-                points.append(layout.last_import)
+                points += [layout.first_import, layout.last_import]
             yield from (Site(at, at) for at in points)
             ranges = [(line, end) for line, _, end, quality in finder.regions if quality > 0.5]
             within = [j for j in range(len(lines)) if not ranges or any(a <= j <= b for a, b in ranges)]
@@ -194,6 +207,7 @@ class Search:
     def runs(self) -> Iterator[Site]:
         """From one target to the next, where several are named or a stretch is."""
         layout, relations = self.layout, (Relation.TARGET, Relation.UNTIL, Relation.GONE)
+        yield from self.rests
         stops = self.finder.by_relation(Relation.SHORT_OF)
         for first, last in product(self.finder.by_relation(Relation.TARGET, Relation.GONE)[:5], stops[:5]):
             for start in {first.start, layout.lead(first.start)}:
@@ -215,6 +229,21 @@ class Search:
                     below = layout.after_blanks(end)
                     end = layout.unit(below)[1] if below < len(self.lines) else end
                 yield Site(span.start, end)
+
+    def _rests(self) -> Iterator[Site]:
+        """All from what is named to the end of a scope around, or from its beginning ("everything after x"); all
+        imports."""
+        layout, words = self.layout, self.words
+        if words.whole and words.replaces:
+            for span in self.finder.by_relation(Relation.AFTER):
+                for start, end in layout.enclosing(span.line)[:3]:
+                    for at in {layout.chain(span.start, span.end), span.line + 1}:
+                        yield Site(layout.after_blanks(at), layout.body(start, end)[1])
+            for span in self.finder.by_relation(Relation.BEFORE):
+                for start, end in layout.enclosing(span.line)[:3]:
+                    yield Site(layout.body(start, end)[0], layout.before_blanks(span.start))
+        if any(m.sort == "import" and m.relation is Relation.TARGET for m in words.mentions) and layout.last_import:
+            yield Site(layout.first_import, layout.last_import)
 
     def extents(self, line: int) -> Iterator[Site]:
         """What may be meant by the thing that begins at a line: the line, its header, the whole, with what leads it."""
@@ -264,11 +293,14 @@ class Search:
             side = solid_from[site.start if edge.ordinal > 0 else site.end]
             hits = (q for start, end, q in bodies if solid_from[finder.edge_of(edge, start, end)] == side)
             at_edge += 1.5 * max(hits, default=0.0)
-        total += min(at_edge, 2.0) * (1.0 if is_insert else 0.5)
+            if edge.sort == "file" and edge.ordinal in (1, -1) and not any(finder.spans.values()):
+                first = self.layout.first_import if self.solid and is_import(self.solid[0]) else 0
+                at_edge += 1.5 * (solid_from[first if edge.ordinal > 0 else self.layout.end] == side)
+        total += min(at_edge, 4.0) * (1.0 if is_insert else 0.5)
         # Whether an insertion is asked for, or something else.
         if not self.solid:
             return total, agreed
-        total += BODY_WORTH * (site in self.bodies)
+        total += BODY_WORTH * (site in self.bodies or (words.whole and site in self.rests))
         if words.replaces or finder.by_relation(Relation.TARGET) or (words.head_only and not words.inserts):
             return total + (-2.0 if is_insert else 0.5), agreed
         if words.inserts and not words.deletes:
@@ -375,6 +407,7 @@ class Search:
         ending = self.solid[-1].strip()
         opens = _OPEN_TAG.match(ending) is not None or ending.endswith(("{", "(", "["))
         opens = opens or (ending.endswith(":") and layout.language in ("python", None, "yaml"))
+        opens = opens or (layout.language in _WITH_END and _OPENS.match(ending) is not None)
         last = layout.before_blanks(site.end) - 1
         old_opens = last >= site.start and site.start < site.end and layout.opens(last)
         is_line = words.one_line and len(self.solid) == 1 and site.end == site.start + 1
@@ -424,8 +457,11 @@ class Search:
         return f'placed {side} {what}, as "{said}" says'
 
     # -- writing ---------------------------------------------------------------------------------------------------
-    def write(self, start: int, end: int, *, respaced: bool = False) -> tuple[int, int, Lines]:
-        """The site's change as lines, without those that stand at the place already."""
+    def write(self, start: int, end: int, *, gaps: str = "", is_shifted: bool = True) -> tuple[int, int, Lines]:
+        """The site's change as lines, without those that stand at the place already.
+
+        `gaps`: as in `with_gaps`.  Lines that are not `is_shifted` keep their own indentation.
+        """
         layout, lines = self.layout, self.lines
         above, below = layout.before_blanks(start), layout.after_blanks(end)
         if not self.solid:
@@ -437,7 +473,8 @@ class Search:
         is_insert = start == end
         above, below = (above, below) if is_insert else (start, end)
         for k in range(1, min(len(self.texts), MAX_REPEATED + 1)):
-            if [line.strip() for line in lines[max(0, above - k) : above]] == self.texts[:k]:
+            says = is_insert or any(len(text) > 3 and not _CLOSES.match(text) for text in self.texts[:k])
+            if says and [line.strip() for line in lines[max(0, above - k) : above]] == self.texts[:k]:
                 start = above - k
             says = any(len(text) > 3 for text in self.texts[-k:])
             if says and [line.strip() for line in lines[below : below + k]] == self.texts[-k:]:
@@ -448,11 +485,22 @@ class Search:
         base = indent_of(shift.apply(self.solid[0]))
         if start < end:
             first = layout.after_blanks(start)
-            shift = shift.moved(indent_of(lines[first]) - base) if first < end else shift
+            shift = shift.moved(indent_of(lines[first]) - base) if first < end and is_shifted else shift
         else:
             shift = shift.moved(self.level_at(start, base) - base)
-        new = [(i, shift.apply(text) if text.strip() else "") for i, text in self.block]
-        return self.with_gaps(start, new, respaced=respaced) if start == end else (start, end, tuple(new))
+        new = [(i, shift.apply(text) if text.strip() else text) for i, text in self.block]
+        return self.with_gaps(start, new, gaps=gaps) if start == end else (start, end, (*new, *self.tail))
+
+    def variants(self, site: Site) -> Iterator[tuple[int, int, Lines]]:
+        """The other ways to write the site's change."""
+        if not self.solid:
+            return
+        if site.start == site.end:
+            yield self.write(*site, gaps="other")
+            if len(self.solid) > 1 and not is_import(self.solid[0]):
+                yield self.write(*site, gaps="both")
+        elif indent_of(self.solid[0]) in self.layout.levels(site.start):
+            yield self.write(*site, is_shifted=False)
 
     def level_at(self, at: int, own: int) -> int:
         """The indentation of an insertion: its own, where lines there may have it, else that of what the words name."""
@@ -467,17 +515,22 @@ class Search:
         wanted = (level for level in (*(indent_of(self.lines[j]) for j in beside), *inner) if level in levels)
         return next(wanted, max(levels, default=own))
 
-    def with_gaps(
-        self, at: int, new: Sequence[tuple[int | None, str]], *, respaced: bool = False
-    ) -> tuple[int, int, Lines]:
-        """An insertion with the blank lines that neighbours have around them; `respaced`: with the others."""
+    def with_gaps(self, at: int, new: Sequence[tuple[int | None, str]], *, gaps: str = "") -> tuple[int, int, Lines]:
+        """An insertion with the blank lines that neighbours have around them.
+
+        `gaps`: "other" for one where they have none, and none where they have some; "both" for one on both sides.
+        """
         layout, blank = self.layout, (None, "")
         above, below = layout.before_blanks(at), layout.after_blanks(at)
         if all(map(is_attached, self.solid)) and below < len(self.lines) and is_definition(self.lines[below]):
             # What belongs to the definition below stands right above it.
             return below, below, tuple(new)
         gap, wanted = below - above, self.gap(above, below, new[0][1])
-        wanted = int(not wanted) if respaced else wanted
+        wanted = int(not wanted) if gaps == "other" else wanted
+        if self.tail or gaps == "both":
+            before = (max(gap, 1) if gaps == "both" else gap) if above > 0 else 0
+            behind = [*self.tail] or [blank] * (below < len(self.lines))
+            return above + min(before, gap), below, (*[blank] * max(before - gap, 0), *new, *behind)
         if below == len(self.lines):
             return above, above, (*[blank] * (wanted if above > 0 else 0), *new)
         opens = above > 0 and layout.opens(above - 1)
@@ -510,6 +563,10 @@ class Search:
             return 0 if _LIST_ITEM.match(first) else 1
         if self.ends_blank or (above and is_import(lines[above - 1]) and not any(map(is_import, self.solid))):
             return max(there, 1)
+        is_flat = all(indent_of(text) == indent_of(self.solid[0]) for text in self.solid)
+        series = {" ".join(line.split()[:1]) for line in (*lines[max(0, above - 2) : above], first)}
+        if is_flat and above > 1 and len(series) == 1 and indent_of(lines[above - 1]) == level:
+            return 0
         is_long = len(self.solid) > 1 and not is_import(first)
         opener = above - 1
         while opener >= 0 and indent_of(lines[opener]) >= level:
@@ -521,18 +578,19 @@ class Search:
         if is_only_import or (is_code and (layout.language not in ("yaml", "json", "toml") or first.startswith("["))):
             return gaps_between(lines, layout.scopes).get(level, there or 1)
         if not is_long and (is_import(first) or not is_definition(first)):
-            return 0
+            ends_file = below == len(lines) and above > 0 and not is_import(first)
+            return int(ends_file and (is_closer(lines[above - 1]) or indent_of(lines[above - 1]) > level))
         # As the units at this level have that are next to the place: above, where it is not the first, and below.
-        beside = []
+        near = []
         j = above - 1
         while j >= 0 and indent_of(lines[j]) > level:
             j = layout.parents[j]
         if j >= 0 and indent_of(lines[j]) == level and not _CLOSING.match(lines[j]):
             over = layout.before_blanks(layout.lead(j)) - 1
-            beside += [j] if over >= 0 and indent_of(lines[over]) >= level else []
+            near += [j] if over >= 0 and indent_of(lines[over]) >= level else []
         if below < len(lines) and above and indent_of(lines[below]) == level and not layout.opens(above - 1):
-            beside.append(below)
-        leads = [layout.lead(j) for j in beside if layout.unit(j)[1] > j + 1]
+            near.append(below)
+        leads = [layout.lead(j) for j in near if layout.unit(j)[1] > j + 1]
         usual = max((lead - layout.before_blanks(lead) for lead in leads), default=0)
         return usual or int(self.is_apart and is_long and not is_listed)
 
@@ -553,8 +611,8 @@ def _ways(layout: FileOutline, update: Sequence[str], directive: Directive) -> l
         if score < MIN_SCORE or len(found) == MAX_PLACED:
             break
         written = search.write(*site)
-        respaced = search.write(*site, respaced=True) if site.start == site.end and search.solid else None
-        one = Placed(directive, *written, score, agreement, search.reason(site), respaced=respaced)
+        others = tuple(other for other in dict.fromkeys(search.variants(site)) if other != written)
+        one = Placed(directive, *written, score, agreement, search.reason(site), variants=others)
         found.setdefault(written, one)
     ways = list(found.values())
     scores = [*(item.score for item in ways), 0.0]
@@ -566,7 +624,7 @@ def merge_placed(
 ) -> list[tuple[list[Placed], tuple[LineOp, ...]]]:
     """Whole snippets of directives and their code: readings, best first; none where code stands outside them.
 
-    Behind them the best one, each time with other blank lines around one of its insertions.
+    Behind them the best one, each time with one of its parts written in another way.
     """
     directives = find_directives(original, update, language=language, path=path)
     roles = classify(update, original, language=language, path=path)
@@ -590,8 +648,7 @@ def merge_placed(
         readings = sorted(grown, key=lambda pair: -pair[0])[: 2 * MAX_PLACED]
     chosen = [reading for _, reading in readings[:MAX_PLACED]]
     for n, item in enumerate(chosen[0][:MAX_PLACED] if chosen else ()):
-        if item.respaced is not None:
-            start, end, lines = item.respaced
+        for start, end, lines in item.variants:
             one, others = item._replace(start=start, end=end, lines=lines), [*chosen[0][:n], *chosen[0][n + 1 :]]
             if not any(_overlap(one, other) for other in others):
                 chosen.append([*others[:n], one, *others[n:]])

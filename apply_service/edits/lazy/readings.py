@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from apply_service.edits.alternatives import find_alternatives
-from apply_service.edits.code_lines import header_name, indent_of, is_closer
+from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer
 from apply_service.edits.lazy.candidates import key_of
-from apply_service.edits.lazy.directives import MIN_SCORE, Directive, find_directives, judge
+from apply_service.edits.lazy.directives import MIN_TOLD, Directive, find_directives, judge
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.fitting import OPENERS
+from apply_service.edits.lazy.mentions import Relation, read_words
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.orders import adds_to_file, find_orders
 from apply_service.edits.lazy.place import Placed, merge_placed, place
@@ -111,7 +112,9 @@ def find_readings(
         ignored = ignored_notes(reading, first.ops)
         reading = reading.again(comments=comments_of_code(reading, ignored, first.ops)) if ignored else reading
     for draft in _drafts(reading, update, instruction):
-        found.setdefault(draft.text, Ways(draft, [])).names.append(draft.name)
+        ways = found.setdefault(draft.text, Ways(draft, []))
+        ways.names.append(draft.name)
+        ways.draft.extra = {**draft.extra, **ways.draft.extra}
     whole = {text: ways for text, ways in found.items() if not writes_marker(reading, ways.draft.ops)}
     found = whole or found
     _mark_ignored_orders(reading, update, instruction, found.values())
@@ -167,7 +170,9 @@ def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
     placed = list(_placed(reading, update, instruction)) if directives or instruction.strip() else []
     if directives:
         yield from placed or _mixed(reading, update, directives)
-    elif placed and _is_all_new(reading) and _tells_place(instruction, original):
+    elif (
+        placed and _tells_place(instruction, original) and _is_all_new(reading, inserts=_inserts(instruction, original))
+    ):
         yield from placed
         return
     first: list[FinishedMerge] = []
@@ -190,16 +195,31 @@ def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
 def _tells_place(instruction: str, original: Sequence[str]) -> bool:
     """Whether one of the sentences around the snippet says where it goes."""
     lower = "\n".join(original).lower()
-    return any(judge(line.strip(), lower, stands_free=True) >= MIN_SCORE for line in instruction.split("\n"))
+    return any(
+        judge(line.strip(), lower, stands_free=True, is_told=True) >= MIN_TOLD for line in instruction.split("\n")
+    )
 
 
-def _is_all_new(reading: ReadSnippet) -> bool:
-    """Whether the snippet has no marker, and the file has no outermost line of it: words alone say where it goes."""
+def _inserts(instruction: str, original: Sequence[str]) -> bool:
+    """Whether the words tell to put something beside a thing, and nothing to change or remove."""
+    lower = "\n".join(original).lower()
+    words = read_words(instruction, lambda phrase: phrase.lower() in lower)
+    is_beside = any(mention.relation in (Relation.AFTER, Relation.BEFORE) for mention in words.mentions)
+    return is_beside and words.inserts and not (words.replaces or words.deletes)
+
+
+def _is_all_new(reading: ReadSnippet, *, inserts: bool = False) -> bool:
+    """Whether the snippet has no marker, and the file has no outermost line of it: words alone say where it goes.
+
+    What the words tell to insert may have the name of another thing, and only its first line counts.
+    """
     if len(reading.snippet.blocks) != 1 or reading.snippet.has_markers:
         return False
     texts = [text for text in reading.block_texts(0) if text.strip()]
     level = min(map(indent_of, texts))
     outer = [text for text in texts if indent_of(text) == level and not is_closer(text)]
+    if inserts:
+        return not any(map(reading.index.count, [text for text in outer if not is_attached(text)][:1]))
     names = {header_name(text) for text in outer} - {None}
     is_known = any(reading.index.count(text) or (key_of(text), level) in reading.index.keys for text in outer)
     return not is_known and names.isdisjoint(map(header_name, reading.original if names else ()))
