@@ -73,6 +73,8 @@ _ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
 
 MIN_BODY = 12
 """Characters of a body that two definitions hardly share by chance."""
+MAX_SAID = 20
+"""A line that the file has more often than this does not tell definitions apart."""
 
 
 class Definition(NamedTuple):
@@ -81,9 +83,6 @@ class Definition(NamedTuple):
     header: int
     lines: range
     """With what is attached to its header."""
-    indent: int
-    body: Counter[str]
-    """The `said_lines` below its header."""
 
 
 def said_lines(lines: Iterable[str]) -> Counter[str]:
@@ -674,29 +673,29 @@ class ReadSnippet:
         the end where there is none."""
         return int(self.closers[j])
 
-    @cached_property
-    def definitions(self) -> list[Definition]:
-        """The definitions of the file, nested ones too."""
-        found, lines = list[Definition](), self.original
-        for j, line in enumerate(lines):
-            if is_definition(line) and not is_attached(line):
-                span = range(attached_start(lines, j, 0), definition_end(lines, j, len(lines)))
-                found.append(Definition(j, span, indent_of(line), said_lines(lines[j + 1 : span.stop])))
-        return found
-
     def definitions_like(self, new: tuple[str, ...], share: float) -> list[Definition]:
         """The definitions of the file that have this share of their lines in common with a new one, headers aside; the
-        likest first; none if the new one says too little to tell."""
+        likest first.  None if the new one says too little to tell, or only what half the file says."""
         if new not in self._likeness:
             head = next((k for k, line in enumerate(new) if not is_attached(line)), 0)
             body, level = said_lines(new[head + 1 :]), indent_of(new[head])
-            n, shares = body.total(), list[tuple[float, Definition]]()
-            if sum(len(text) * count for text, count in body.items()) >= MIN_BODY:
-                for other in self.definitions:
-                    if other.indent == level and not body.keys().isdisjoint(other.body):
-                        shares.append((2 * (body & other.body).total() / (n + other.body.total()), other))
-            self._likeness[new] = sorted(shares, key=lambda pair: -pair[0])
+            places = [places for text in body if len(places := self.index.places(text)) <= MAX_SAID]
+            shares = list[tuple[float, Definition]]()
+            says_enough = sum(len(text) * n for text, n in body.items()) >= MIN_BODY
+            for header in {self._header_above(j, level) for own in places for j in own} if says_enough else ():
+                if is_definition(self.original[header]) and not is_attached(self.original[header]):
+                    end = definition_end(self.original, header, len(self.original))
+                    other = said_lines(self.original[header + 1 : end])
+                    lines = range(attached_start(self.original, header, 0), end)
+                    alike = 2 * (body & other).total() / (body.total() + other.total())
+                    shares.append((alike, Definition(header, lines)))
+            self._likeness[new] = sorted(shares, key=lambda pair: (-pair[0], pair[1].header))
         return [other for likeness, other in self._likeness[new] if likeness >= share]
+
+    def _header_above(self, j: int, level: int) -> int:
+        """The nearest line from line j upwards that is indented by at most `level`."""
+        lines = self.original
+        return next((k for k in range(j, -1, -1) if lines[k].strip() and indent_of(lines[k]) <= level), 0)
 
     @cached_property
     def names(self) -> Counter[str | None]:

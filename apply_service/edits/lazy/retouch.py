@@ -178,27 +178,26 @@ def _margin_below(reading: ReadSnippet, ops: Merge, start: int) -> int | None:
 
 
 # -- definitions under a new name --------------------------------------------------------------------------------------
-def rename(reading: ReadSnippet, ops: Merge, share: float) -> list[LineOp]:
+def rename(reading: ReadSnippet, ops: Merge, share: float) -> Merge:
     """The merge in which each new definition takes the place of the hidden one that has this share of its lines."""
-    out: list[list[LineOp]] = [[op] for op in ops]
+    out: dict[int, list[LineOp]] = {}
+    """What stands in the place of some of the operations."""
     for start, stop in ops.changed:
         new = [k for k in range(start, stop) if ops[k].kind == "take"]
         for span in new_definitions([ops[k].text for k in new], reading.names):
             own = new[span.start : span.stop]
             old = same_hidden(reading, ops, [ops[k].text for k in own], share)
-            if old is None or any(op.kind == "drop" for k in old for op in out[k]):
+            if old is None or any(k in out for k in old):
                 continue
             is_alone = len(new) == stop - start and not any(ops[k].text.strip() for k in new if k not in own)
-            for k in new if is_alone else ():
-                out[k] = []
-            for k in old if is_alone else _with_blanks(ops, old):
-                out[k] = [ops[k]._replace(kind="drop")]
+            out |= {k: [ops[k]._replace(kind="drop")] for k in (old if is_alone else _with_blanks(ops, old))}
             if is_alone:
                 above = {op.text.strip() for op in ops[max(0, old.start - span.stop) : old.start] if op.kind == "both"}
                 while is_attached(ops[own[0]].text) and ops[own[0]].text.strip() in above:
                     del own[0]
-                out[old.start] = [*out[old.start], *(ops[k] for k in own)]
-    return [op for group in out for op in group]
+                out |= {k: [] for k in new}
+                out[old.start] += (ops[k] for k in own)
+    return Merge(one for k, op in enumerate(ops) for one in out.get(k, (op,))) if out else ops
 
 
 def same_hidden(reading: ReadSnippet, ops: Merge, new: Sequence[str], share: float) -> range | None:
@@ -279,12 +278,11 @@ def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[str, Merge]]:
     deleted = Merge(delete(reading, ops))
     others = (("closed", close), ("cut", cut))
     changed = [("renewed", all_renewed), *((name, Merge(retouch(reading, ops))) for name, retouch in others)]
-    changed += [
-        ("deleted", deleted),
-        ("deleted+renewed", Merge(_without(deleted, set().union(*renewed_at_changes(deleted))))),
-    ]
-    changed += [("renamed", Merge(rename(reading, ops, share))) for share in MIN_SAME]
-    changed += [("renewed+renamed", Merge(rename(reading, all_renewed, share))) for share in MIN_SAME]
+    if deleted != ops:
+        gone = set().union(*renewed_at_changes(deleted))
+        changed += [("deleted", deleted), ("deleted+renewed", Merge(_without(deleted, gone)))]
+    changed += [("renamed", rename(reading, ops, share)) for share in MIN_SAME]
+    changed += [("renewed+renamed", rename(reading, all_renewed, share)) for share in MIN_SAME]
     told = {ops}
     for name, other in changed:
         if other not in told:
