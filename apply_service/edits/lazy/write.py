@@ -159,8 +159,10 @@ class Writer:
     def _missing(self, gap: Sequence[int] | None, beside: Iterable[LineOp], level: int | None = None) -> list[LineOp]:
         """The blank lines that a gap begins with and the operations beside it lack; none at the edge of a scope: where
         the line beside is indented less than `level`, or closes a scope."""
-        n_shown = sum(1 for _ in takewhile(lambda i: self._reading.snippet.roles[i] is Role.BLANK, gap or ()))
-        if gap is None or not 0 < n_shown < len(gap):
+        snippet = self._reading.snippet
+        # A blank line may be a marker itself.
+        n_shown = sum(1 for _ in takewhile(lambda i: not snippet.texts[i].strip(), gap or ()))
+        if gap is None or not n_shown or all(snippet.roles[i] is Role.BLANK for i in gap):
             return []
         n_there = 0
         for op in beside:
