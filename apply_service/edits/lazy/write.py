@@ -165,8 +165,11 @@ class Writer:
     def _missing(self, gap: Sequence[int] | None, beside: Iterable[LineOp], level: int | None = None) -> list[LineOp]:
         """The blank lines that a gap begins with and the operations beside it lack; none at the edge of a scope: where
         the line beside is indented less than `level`, or closes a scope."""
-        n_shown = sum(1 for _ in takewhile(lambda i: self._reading.snippet.roles[i] is Role.BLANK, gap or ()))
-        if gap is None or not 0 < n_shown < len(gap):
+        roles, texts = self._reading.snippet.roles, self._reading.snippet.texts
+        # A blank line may be a marker itself.
+        blanks = takewhile(lambda i: roles[i] in (Role.BLANK, Role.MARKER) and not texts[i].strip(), gap or ())
+        n_shown = len([*blanks])
+        if gap is None or not n_shown or all(roles[i] is Role.BLANK for i in gap):
             return []
         n_there = 0
         for op in beside:
@@ -530,13 +533,17 @@ class Writer:
         return self._reading.close_of(self._columns[header])
 
     def _loose_body(self, b: int, placement: Placement) -> list[LineOp]:
-        """The block's lines, with blank lines between it and its neighbours, which come from the lines of its gaps."""
+        """The block's lines, with blank lines between it and its neighbours, which come from the lines of its gaps.
+
+        A snippet that begins with the block has no lines to make those above it of."""
         block = self._reading.snippet.blocks[b]
         for i in block.lines:
             self.texts[i] = placement.shift.apply(self.texts[i])
         before = self._free_lines(block.gap_before[::-1], placement.blanks_before)[::-1]
-        after = self._free_lines(block.gap_after, placement.blanks_before + placement.blanks_after - len(before))
-        return self._take([*before, *block.lines, *after])
+        n_made = 0 if block.gap_before else placement.blanks_before
+        n_left = placement.blanks_before + placement.blanks_after - len(before) - n_made
+        after = self._free_lines(block.gap_after, n_left)
+        return [LineOp("take", None, None, "")] * n_made + self._take([*before, *block.lines, *after])
 
     def _free_lines(self, gap: Sequence[int], n: int) -> list[int]:
         """Up to n lines of a gap (marker, note, blank), each of which becomes one blank line of the output.
