@@ -183,7 +183,7 @@ def test_a_declaration_in_an_interface_is_no_stub() -> None:
     ("update", "cause", "line"),
     [
         ("foo()\nbar()\n", NOT_TOLD, "`foo()` and 1 more would be added below line 11"),
-        ("# ...\n\n    y = foo()\n\n# ...\n", NO_SYNTAX, "`y = foo()` would be added at the start of the file"),
+        ("# ...\n\ny = foo(\n\n# ...\n", NO_SYNTAX, "`y = foo(` would be added below line 11"),
     ],
 )
 def test_a_refusal_names_lines_and_cause(update: str, cause: str, line: str) -> None:
