@@ -533,3 +533,15 @@ class A {
 )
 def test_is_among_the_readings(original: str, language: str, update: str, wanted: str) -> None:
     assert wanted in [reading.text for reading, _ in readings(original, update, language=language)]
+
+
+def test_a_new_definition_alone_gets_the_blank_lines_of_the_file_above_it() -> None:
+    file = FOUR.rstrip() + "\n"
+    assert_merged(file, "def e():\n    return 'e'", file + "\n\ndef e():\n    return 'e'\n", language="python")
+
+
+def test_a_blank_line_that_stands_for_lines_is_written_beside_new_ones() -> None:
+    file = "first_line(1)\nsecond_line(2)\nthird_line(3)\n\nlast_line(9)\n"
+    update = "first_line(1)\nadded_here(8)\n\nlast_line(9)\n"
+    wanted = edited(file, "first_line(1)\n", "first_line(1)\nadded_here(8)\n\n")
+    assert wanted in [reading.text for reading, _ in readings(file, update, language="python")]
