@@ -556,3 +556,9 @@ def test_words_tell_the_place(language: str, update: str, instruction: str, chan
     said = "\n".join(filter(None, [instruction, reply.prose]))
     found = readings(original, reply.update, language=language, path=path, instruction=said)
     assert wanted in [reading.text for reading, _ in found]
+
+
+def test_no_reading_writes_a_comment_that_is_carried_out() -> None:
+    update = "# Add this after the `load` function:\ndef save(path: str) -> None:\n    pass\n"
+    found = readings(PYTHON, update, language="python", path="shop/cart.py")
+    assert not any("Add this" in reading.text for reading, _ in found)
