@@ -43,6 +43,7 @@ from apply_service.edits.reply import name_finding, read_reply
 from apply_service.edits.windows import Region, find_regions
 from apply_service.engine.calibration import Signals
 from apply_service.errors import (
+    AlteredBytes,
     ApplyError,
     BadEncoding,
     CheckFailed,
@@ -79,7 +80,9 @@ from apply_service.types import (
     Prediction,
     Span,
     Strategy,
+    TokenEvent,
     Verdict,
+    is_refused,
     keep_all,
 )
 
@@ -91,6 +94,8 @@ READS_BYTES = frozenset({"unified_diff"})
 MAX_TEMPERATURE = 2.0
 ONE_OF = "name one of these"
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+DEFAULT_RULES: Mapping[str, str] = {"truncation": "fail"}
+"""What a finding does if the request does not say: an answer is never half a file."""
 LEAST = 1e-300
 """Replaces a probability that is too small for a logarithm."""
 
@@ -100,7 +105,7 @@ class Stopwatch:
     """Seconds by stage."""
 
     seconds: dict[str, float] = field(default_factory=dict)
-    _started: float = field(default_factory=time.perf_counter)
+    _started: float = field(default_factory=lambda: time.perf_counter())
 
     def lap(self, stage: str) -> None:
         now = time.perf_counter()
@@ -114,9 +119,14 @@ class ReadEdit(NamedTuple):
     source: SourceText
     format_name: str
     job: EditJob
-    seconds: float = 0.0
+    checks: tuple[Verdict, ...] | None = None
+    """Of the predicted merge; None: not checked yet."""
     regions: tuple[Region, ...] = ()
     """What the edit touches, if a target has to decide.  Finding it takes long for a long file."""
+    settled: TokenEvent | None = None
+    """The merged file, if only a target can replace it and nothing refuses it."""
+    seconds: Mapping[str, float] = {}
+    """By stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +160,10 @@ def run(
     if deadline is None:  # no service accepted the request before; loading a model does not count
         if needs_target(request, edit.job):
             runtime.load(request.model or runtime.models[0])
-        deadline = Deadline(request.timeout_s, spent_s=edit.seconds)
+        deadline = Deadline(request.timeout_s, spent_s=sum(edit.seconds.values()))
     deadline.check()
-    watch = Stopwatch({"predict_s": edit.seconds})
-    outcome = yield from decide(request, runtime, edit.job, edit.regions, deadline)
+    watch = Stopwatch(dict(edit.seconds))
+    outcome = yield from decide(request, runtime, edit.job, edit.regions, deadline, edit.settled)
     watch.lap("decide_s")
     if finishes_in_worker:
         yield InWorker(partial(finish, request, edit, outcome, watch.seconds))
@@ -165,15 +175,52 @@ def run(
 
 # -- before the target ------------------------------------------------------------------------------------------------
 def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
-    """Validate a request, find its edit in the reply, and predict the merge.  Raises ApplyError."""
-    began = time.perf_counter()
+    """Validate a request, find its edit in the reply, predict the merge and check it.  Raises ApplyError."""
+    watch = Stopwatch()
     source = validate(request, runtime)
     language = detect_language(name=request.language, path=request.path)
     format_name, job = read_edit(request, language)
-    regions: list[Region] = []
-    if job.update.strip() and needs_target(request, job):  # an instruction without an update may touch anything
-        regions = find_regions(job.prediction, job.original, job.language)
-    return ReadEdit(source, format_name, job, time.perf_counter() - began, tuple(regions))
+    watch.lap("predict_s")
+    if not job.update.strip():  # an instruction alone may touch anything
+        return ReadEdit(source, format_name, job, seconds=watch.seconds)
+    checks = check_text(job, job.prediction.text)
+    watch.lap("checks_s")
+    if not needs_target(request, job):
+        return ReadEdit(source, format_name, job, checks, seconds=watch.seconds)
+    regions = find_regions(job.prediction, job.original, job.language)
+    settled = settled_text(request, source, job, checks)
+    watch.lap("predict_s")
+    return ReadEdit(source, format_name, job, checks, tuple(regions), settled, watch.seconds)
+
+
+def check_text(job: EditJob, merged: str) -> tuple[Verdict, ...]:
+    """The verdicts of all checks on a merged text with LF line ends."""
+    return run_checks(CheckInput(job.original, merged, job.update, job.prediction, job.language))
+
+
+def settled_text(
+    request: ApplyRequest, source: SourceText, job: EditJob, checks: Sequence[Verdict]
+) -> TokenEvent | None:
+    """The merged file as predicted, if `finish` would not refuse it; None if a rule, a check or a limit may.  `checks`
+    are those of the predicted merge."""
+    said = (*strategy_verdicts(job, Outcome(job.prediction.text, "exact")), *checks)
+    rules = {**DEFAULT_RULES, **request.on_verdict}
+    is_free = (
+        may_fall_back(request, job)
+        and request.temperature == 0
+        and request.max_tokens is None
+        and "fail" not in request.on_verdict.values()
+        and not any(is_refused(verdict.check, verdict.severity, rules) for verdict in said)
+    )
+    if not is_free:
+        return None
+    try:
+        merged = restore(request.original, job.prediction.ops, job.prediction.ends)
+        refuse_altered(request.original, merged, job.prediction.ops)
+        encode(merged, source)
+    except (AlteredBytes, BadEncoding):
+        return None
+    return TokenEvent(merged, is_settled=True)
 
 
 def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
@@ -273,12 +320,13 @@ def finish(
 ) -> ApplyResult:
     """Check the text, restore the original's bytes, and put the answer together.  `seconds`: of each earlier stage.
     Raises AlteredBytes: a byte outside the edit would change; CheckFailed, Truncated: a check with the rule `fail` has
-    findings.  Truncation has this rule by default, because an answer is never half a file."""
+    findings.  Truncation has this rule by default."""
     # Over 60 lines, half of them the fields of the answer: what becomes of a decided text is read once, from the top.
     watch, job = Stopwatch(dict(seconds or {})), edit.job
 
     def check(merged: str) -> tuple[Verdict, ...]:
-        return run_checks(CheckInput(job.original, merged, job.update, job.prediction, job.language))
+        is_known = merged == job.prediction.text
+        return edit.checks if is_known and edit.checks is not None else check_text(job, merged)
 
     checks = check(outcome.merged)
     if outcome.error is not None and not all(verdict.is_pass for verdict in checks):
@@ -294,7 +342,7 @@ def finish(
     refuse_altered(request.original, merged_code, ops)
     watch.lap("restore_s")
     verdicts = (*strategy_verdicts(job, outcome), *checks)
-    rules = {"truncation": "fail", **request.on_verdict}
+    rules = {**DEFAULT_RULES, **request.on_verdict}
     failed = [v for v in verdicts if v.severity in ("warning", "error") and rules.get(v.check) == "fail"]
     if failed:
         kind = Truncated if failed[0].check == "truncation" else CheckFailed

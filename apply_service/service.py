@@ -43,7 +43,7 @@ from apply_service.serving.workers import Job, WorkerPool, closing_error
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 
 READING_LIMIT_S = 5.0
-"""Reading a small edit takes milliseconds; one that takes longer than this was made to be slow."""
+"""Reading a small edit takes milliseconds of processor time; one that takes more than this was made to be slow."""
 JOIN_TIMEOUT_S = 5.0
 """How long `close` waits for the pass in progress; a thread that hangs longer is left behind (it is a daemon)."""
 STARTS_PER_PASS = 4
@@ -78,7 +78,8 @@ class Lane:
 
     pool: WorkerPool
     queue_limit: int
-    limit_s: float | None
+    processor_s: float | None
+    """The most processor time that reading an edit may take."""
     unread: FairQueue[Ticket] = field(default_factory=FairQueue)
     jobs: dict[Ticket, Job] = field(default_factory=dict)
 
@@ -292,7 +293,8 @@ class Service:
             async with asyncio.timeout(timeout_s):
                 if lane is None:
                     return await asyncio.to_thread(call)
-                value: T = await asyncio.wrap_future(lane.pool.submit(call, lane.limit_s))
+                job = lane.pool.submit(call, self._default_timeout_s, processor_s=lane.processor_s)
+                value: T = await asyncio.wrap_future(job)
                 return value
         except TimeoutError:
             raise late_error(timeout_s) from None
@@ -411,7 +413,7 @@ class Service:
     def _begin_job(self, lane: Lane, ticket: Ticket, call: Callable[[], ApplyResult | ReadEdit]) -> None:
         remaining_s = max(ticket.deadline.remaining_s, 0.0)
         try:
-            job = lane.pool.submit(call, remaining_s if lane.limit_s is None else min(lane.limit_s, remaining_s))
+            job = lane.pool.submit(call, remaining_s, processor_s=lane.processor_s)
         except ApplyError as error:
             ticket.end(error)
             return

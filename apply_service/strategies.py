@@ -73,9 +73,15 @@ StrategyRun = Generator[TokenEvent | NextPass, Steps, Outcome]
 
 
 def decide(
-    request: ApplyRequest, runtime: Runtime, job: EditJob, touched: Sequence[Region], deadline: Deadline
+    request: ApplyRequest,
+    runtime: Runtime,
+    job: EditJob,
+    touched: Sequence[Region],
+    deadline: Deadline,
+    settled: TokenEvent | None = None,
 ) -> StrategyRun:
-    """Choose and run a strategy, as in the README's table.  `touched`: the regions that the edit touches."""
+    """Choose and run a strategy, as in the README's table.  `touched`: the regions that the edit touches.  `settled`:
+    yielded as soon as it is sure that the merge is the answer; None if checks may still refuse the merge."""
     is_guess = job.prediction.certainty is Certainty.GUESS
     if request.strategy == "exact" and not job.update.strip() and request.instruction:
         raise InstructionUnsupported(
@@ -96,7 +102,7 @@ def decide(
     if not needs_target(request, job):
         return Outcome(job.prediction.text, "exact")
     try:
-        return (yield from _by_target(request, runtime, job, touched, deadline))
+        return (yield from _by_target(request, runtime, job, touched, deadline, settled))
     except (ContextLimitExceeded, Truncated) as error:
         note = f"the model gave no answer: {error}"
         if isinstance(error, ContextLimitExceeded) and not is_guess:
@@ -123,7 +129,12 @@ def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:
 
 
 def _by_target(
-    request: ApplyRequest, runtime: Runtime, job: EditJob, touched: Sequence[Region], deadline: Deadline
+    request: ApplyRequest,
+    runtime: Runtime,
+    job: EditJob,
+    touched: Sequence[Region],
+    deadline: Deadline,
+    settled: TokenEvent | None,
 ) -> StrategyRun:
     """Let the target decide the whole file, or only its touched regions.
 
@@ -150,8 +161,9 @@ def _by_target(
     tried: list[Sequence[Region]] = []
     while True:  # with ever smaller regions, until they fit
         try:
-            return (yield from _decided_by(target, request, runtime, job, regions, deadline))
+            return (yield from _decided_by(target, request, runtime, job, regions, deadline, settled))
         except ContextLimitExceeded:
+            settled = None  # it may have been yielded
             if windows == "never" or not touched:
                 raise
             tried.append(regions)
@@ -169,6 +181,7 @@ def _decided_by(
     job: EditJob,
     regions: Sequence[Region],
     deadline: Deadline,
+    settled: TokenEvent | None,
 ) -> StrategyRun:
     """Decide the whole file, or these regions of it.
 
@@ -178,7 +191,7 @@ def _decided_by(
     parts = [cut_job(job, region) for region in regions] or [job]
     weighed, thresholds = NOTHING, runtime.thresholds_of(info)
     if request.strategy == "auto" and request.temperature == 0 and job.update.strip():
-        weighed = yield from weigh(target, parts, request, thresholds, deadline)
+        weighed = yield from weigh(target, parts, request, thresholds, deadline, settled)
     if (decided := weighed.taken) is not None:
         strategy: RanStrategy = "fallback" if weighed.is_doubted else "confirmed" if _are_certain(parts) else "lattice"
     else:
@@ -227,7 +240,12 @@ NOTHING = Weighed(None, DecodeStats())
 
 
 def weigh(
-    target: Decider, parts: Sequence[EditJob], request: ApplyRequest, thresholds: Thresholds, deadline: Deadline
+    target: Decider,
+    parts: Sequence[EditJob],
+    request: ApplyRequest,
+    thresholds: Thresholds,
+    deadline: Deadline,
+    settled: TokenEvent | None,
 ) -> Generator[TokenEvent | NextPass, Steps, Weighed]:
     """Let the target score the merge of these parts (the whole file, or its windows).
 
@@ -239,7 +257,9 @@ def weigh(
     if thresholds.decides is not False and any(part.prediction.certainty is Certainty.GUESS for part in parts):
         return NOTHING
     owners = list(range(len(parts)))
-    scored = yield from target.score([(part, part.prediction) for part in parts], request, deadline)
+    keeps_merge = thresholds.decides is False and thresholds.margin is None
+    candidates = [(part, part.prediction) for part in parts]
+    scored = yield from target.score(candidates, request, deadline, settled if keeps_merge else None)
     if scored is None:
         return NOTHING
     # If a text has more than half of the probability, no alternative can have as much.

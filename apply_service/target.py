@@ -62,7 +62,7 @@ another server blocks instead of asking for passes.
 """
 
 Scoring = Generator[TokenEvent | NextPass, Steps, list[Decided] | None]
-"""Like `Deciding`, but yields no text.  Returns None if the target can't score texts, or may not write these."""
+"""Like `Deciding`, but no text comes from the target.  Returns None if it can't score texts, or may not write these."""
 
 
 class TargetInfo(NamedTuple):
@@ -101,10 +101,17 @@ class Decider(Protocol):
             ApplyError: the target gave no answer.
         """
 
-    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
+    def score(
+        self,
+        candidates: Sequence[Candidate],
+        request: ApplyRequest,
+        deadline: Deadline,
+        settled: TokenEvent | None = None,
+    ) -> Scoring:
         """How likely the target finds these texts after the prompts of their jobs; it writes nothing.
 
-        Raises the errors of `decide`.
+        `settled` is yielded before the first pass, if the target may write these texts and has room for them.  Raises
+        the errors of `decide`.
         """
 
 
@@ -174,9 +181,15 @@ class Target:
             yield from _written(writings, is_streamed=is_streamed)
         return [writing.result() for writing in writings]
 
-    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
+    def score(
+        self,
+        candidates: Sequence[Candidate],
+        request: ApplyRequest,
+        deadline: Deadline,
+        settled: TokenEvent | None = None,
+    ) -> Scoring:
         with ExitStack() as stack:
-            writings = []
+            writings, is_allowed = [], settled is not None
             for job, prediction in candidates:
                 self.refuse_hopeless(job)
                 sources = self.prompt_format.encode_sources(replace(job, prediction=prediction))
@@ -185,6 +198,12 @@ class Target:
                     return None
                 decoding = open_decoding(job, request, self, forced, deadline)
                 writings.append(Writing(job, self, stack.enter_context(decoding), forced))
+                if is_allowed:
+                    forced.masks([], forced.ids[:-1])
+                    n_tokens = len(decoding.prompt_ids) + len(forced.ids)
+                    is_allowed = forced.is_allowed and n_tokens <= self.engine.context_limit
+            if settled is not None and is_allowed:
+                yield settled
             yield from _written(writings, is_streamed=False)
         if any(writing.decoding.finish_reason is not FinishReason.STOP for writing in writings):
             return None

@@ -363,6 +363,9 @@ class TokenEvent:
     text: str
     passes: tuple[PassCount, ...] = field(default=(), compare=False)
     """The passes since the event before; empty if a remote engine does not report them."""
+    is_settled: bool = False
+    """Whether this is the whole merged file, with its own line ends, and nothing that is left to do can replace or
+    refuse it.  A target may still find out how sure it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,9 +13,10 @@ import pytest
 from apply_service.edits.alternatives import find_alternatives
 from apply_service.edits.windows import cut_job, find_regions
 from apply_service.engine.calibration import Calibration, ProbabilityMap, Thresholds
-from apply_service.errors import CheckFailed, NeedsMoreContext, Truncated
+from apply_service.errors import ApplyError, CheckFailed, NeedsMoreContext, Truncated
 from apply_service.pipeline import apply, read_edit, run_alone
-from apply_service.protocols import EditJob, StopFinder
+from apply_service.prompts.constraint import Masks
+from apply_service.protocols import Constraint, EditJob, StopFinder, TokenSet
 from apply_service.target import Runtime, Target
 from apply_service.types import ApplyRequest, Certainty, FinalEvent, TokenEvent
 from tests.fake_engine import FakeEngine, ScriptedEngine, scripted
@@ -153,6 +155,88 @@ def doubting(thresholds: Thresholds) -> Calibration:
     """The record of a model that is worse than the merge where it decides against one."""
     chance = ProbabilityMap(0.0, {})
     return Calibration("0" * 64, 0.9, chance, chance, thresholds._replace(decides=False))
+
+
+KEEPS = doubting(Thresholds(confirm=0.01, choose=0.1, margin=None))
+WINDOWS_ENDS = replace(CERTAIN, original=ORIGINAL.replace("\n", "\r\n"))
+
+
+@pytest.mark.parametrize("request_", [CERTAIN, LIKELY, WINDOWS_ENDS])
+@pytest.mark.parametrize("text", [MERGED, MERGED.replace("11", "12")])
+def test_a_merge_that_stays_whatever_the_target_finds_is_told_before_the_first_pass(
+    request_: ApplyRequest, text: str
+) -> None:
+    runtime, engine = wanting(text, request_, calibration=KEEPS)
+    events = run_alone(request_, runtime)
+    early = next(events)
+    assert isinstance(early, TokenEvent)
+    assert (early.is_settled, engine.n_steps) == (True, 0)
+    (final,) = events
+    assert isinstance(final, FinalEvent)
+    assert final.result.merged_code == early.text
+    assert final.result.strategy in ("confirmed", "lattice", "fallback")
+    assert engine.n_open == 0
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        GUESS,
+        replace(CERTAIN, strategy="model"),
+        replace(CERTAIN, temperature=1.0),
+        replace(CERTAIN, max_tokens=1000),
+        replace(CERTAIN, on_verdict={"fallback": "fail"}),
+        replace(CERTAIN, update=CERTAIN.update.replace("return 11", "return (11")),  # does not parse
+    ],
+)
+def test_a_merge_that_may_still_be_replaced_or_refused_is_held_back(held: ApplyRequest) -> None:
+    runtime, _ = wanting(MERGED, held, calibration=KEEPS)
+    with contextlib.suppress(ApplyError):
+        assert not [event for event in run_alone(held, runtime) if isinstance(event, TokenEvent) and event.is_settled]
+
+
+@pytest.mark.parametrize("thresholds", [Thresholds(decides=False), Thresholds(margin=None)])
+def test_a_target_that_may_choose_or_decide_is_waited_for(thresholds: Thresholds) -> None:
+    calibration = replace(KEEPS, thresholds=thresholds)
+    runtime, _ = wanting(MERGED, LIKELY, calibration=calibration)
+    assert not [event for event in run_alone(LIKELY, runtime) if isinstance(event, TokenEvent) and event.is_settled]
+
+
+def test_a_merge_that_the_target_may_not_write_is_held_back() -> None:
+    class Forbidding(PlainBytes):
+        """Lets no output hold the digit 1."""
+
+        constrains_by_default = True
+
+        def constraint(self, job: EditJob) -> Constraint:
+            return NoOnes()
+
+    n_prompt = len(PlainBytes().encode_prompt(job_of(CERTAIN)))
+    engine = FakeEngine(scripted(n_prompt, [*ORIGINAL.replace("1", "2").encode(), END], N_VOCAB, margin=20.0))
+    target = Target("embedded", engine, Forbidding(), calibration=KEEPS)
+    events = list(run_alone(CERTAIN, Runtime(load=lambda _: target)))
+    assert not any(event.is_settled for event in events if isinstance(event, TokenEvent))
+    assert isinstance(events[-1], FinalEvent)
+    assert events[-1].result.strategy == "model"
+
+
+def test_a_merge_that_does_not_fit_the_context_is_held_back() -> None:
+    runtime, engine = wanting(MERGED, CERTAIN, calibration=KEEPS)
+    engine.context_limit = len(PlainBytes().encode_prompt(job_of(CERTAIN))) + 3
+    events = list(run_alone(CERTAIN, replace(runtime, windows="never")))
+    assert not any(event.is_settled for event in events if isinstance(event, TokenEvent))
+    assert isinstance(events[-1], FinalEvent)
+    assert events[-1].result.strategy == "fallback"
+
+
+class NoOnes(Masks[None]):
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def allowed(self, state: None) -> TokenSet:
+        return np.array([token for token in range(N_VOCAB) if token != ord("1")], dtype=np.int64)
+
+    def advance(self, state: None, token: int) -> None: ...
 
 
 # -- lattice -----------------------------------------------------------------------------------------------------------

@@ -144,10 +144,11 @@ async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *,
         try:
             async with aclosing(ticket.events_async()) as events:
                 async for event in events:
-                    size = 0
                     if isinstance(event, FinalEvent):
                         n_parts = len(event.result.edits) + len(event.result.hunks)
                         size = len(event.result.merged_code) + LARGE_EDIT_CHARS * n_parts
+                    else:
+                        size = len(event.text)
                     # A large answer is written on another thread, as others wait for this one.
                     for piece in write(event) if size < LARGE_CHARS else await asyncio.to_thread(write, event):
                         yield piece

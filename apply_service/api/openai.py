@@ -38,7 +38,15 @@ from apply_service.api.schema import MAX_SEED, EditOptions, RequestModel
 from apply_service.deadline import Deadline
 from apply_service.errors import ApplyError, CheckFailed, StreamReplaced, Truncated, UnknownModel
 from apply_service.settings import Settings
-from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, DecodeStats, FinalEvent, is_refused
+from apply_service.types import (
+    ApplyEvent,
+    ApplyRequest,
+    ApplyResult,
+    DecodeStats,
+    FinalEvent,
+    TokenEvent,
+    is_refused,
+)
 
 SAMPLING = "No effect: what is written is decided by file and edit, and `temperature` alone varies it."
 NEUTRAL = "No effect: taken only as OpenAI's default, as anything else would change the answer."
@@ -314,10 +322,11 @@ class OpenAIReply:
 
     def frames(self, event: ApplyEvent) -> Iterator[bytes]:
         if not isinstance(event, FinalEvent):
-            if self._at_once:
+            if self._at_once or self._is_answer(event):
                 self._sent += event.text
                 yield from self._opening()
-                yield self._delta(content=self._edit.write(event.text))
+                for piece in pieces(event.text):
+                    yield self._delta(content=self._edit.write(piece))
             return
         result = event.result
         self.refuse_unseen(result)
@@ -337,6 +346,10 @@ class OpenAIReply:
 
     def error_frame(self, error: ApplyError) -> bytes:
         return sse_event(error_json(error, "/v1/chat/"))
+
+    def _is_answer(self, event: TokenEvent) -> bool:
+        """Whether this text can be sent, because it is the answer.  How many tokens it has is not known yet."""
+        return event.is_settled and self._token_limit is None
 
     def refuse_unseen(self, result: ApplyResult) -> None:
         """Refuse a result that these clients would write to a file although they should not.  Raises Truncated: it has

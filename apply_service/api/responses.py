@@ -1,7 +1,7 @@
 """`POST /v1/responses`: OpenAI's Responses in their simplest form, one tagged message in and one text out.
 
-Nothing is stored, no tool is called, and a stream's text is held back until the result is known.  The edit is read as
-that of a chat (`chat_edit`), errors are those of OpenAI's other paths.
+Nothing is stored, no tool is called, and a stream's text is held back until nothing can replace it.  The edit is read
+as that of a chat (`chat_edit`), errors are those of OpenAI's other paths.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ class ResponsesReply(OpenAIReply):
         super().__init__("chat.completion", edit, call, settings, token_limit=token_limit)
         name = str(self._head["id"]).removeprefix("chatcmpl-")
         self._message_id = f"msg_{name}"
+        self._n_events = 0
         self._fixed = {
             "id": f"resp_{name}",
             "object": "response",
@@ -118,8 +119,8 @@ class ResponsesReply(OpenAIReply):
             **{"metadata": {}, "parallel_tool_calls": False, "tool_choice": "none", "tools": []},
         }
 
-    def _text(self, result: ApplyResult) -> str:
-        return self._edit.head + self._edit.write(result.merged_code) + self._edit.tail
+    def _text(self, merged: str) -> str:
+        return self._edit.head + self._edit.write(merged) + self._edit.tail
 
     def _message(self, status: str, *texts: str) -> dict[str, Any]:
         content = [{"type": "output_text", "text": text, "annotations": [], "logprobs": []} for text in texts]
@@ -140,7 +141,7 @@ class ResponsesReply(OpenAIReply):
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": counts["total_tokens"],
         }
-        output = [self._message("completed", self._text(result))]
+        output = [self._message("completed", self._text(result.merged_code))]
         more = {"usage": usage, "apply_service": report_of(result)}
         return {**self._fixed, "status": "completed", "output": output, **more}
 
@@ -149,25 +150,36 @@ class ResponsesReply(OpenAIReply):
         return json.dumps(self._response(result), ensure_ascii=False)
 
     def frames(self, event: ApplyEvent) -> Iterator[bytes]:
-        if not isinstance(event, FinalEvent):
-            return
-        self.refuse_unseen(event.result)
-        text = self._text(event.result)
+        events: list[dict[str, Any]] = []
         place = {"item_id": self._message_id, "output_index": 0, "content_index": 0}
-        (empty,), (full,) = self._message("", "")["content"], self._message("", text)["content"]
-        events: list[dict[str, Any]] = [
-            {"response": {**self._fixed, "status": "in_progress", "output": [], "usage": None}},
-            {"output_index": 0, "item": self._message("in_progress")},
-            {**place, "part": empty},
-            *({**place, "delta": piece, "logprobs": []} for piece in pieces(text)),
-            {**place, "text": text, "logprobs": []},
-            {**place, "part": full},
-            {"output_index": 0, "item": self._message("completed", text)},
-            {"response": self._response(event.result)},
-        ]
-        names = [*EVENTS[:3], *(EVENTS[3] for _ in events[7:]), *EVENTS[4:8]]
-        for number, (name, said) in enumerate(zip(names, events, strict=True)):
-            yield sse_event(json.dumps({"type": name, "sequence_number": number, **said}, ensure_ascii=False), name)
+        if isinstance(event, FinalEvent):
+            self.refuse_unseen(event.result)
+            text = self._text(event.result.merged_code)
+        elif self._is_answer(event):
+            text = self._text(event.text)
+        else:
+            return
+        if not self._n_events:
+            (empty,) = self._message("", "")["content"]
+            response = {**self._fixed, "status": "in_progress", "output": [], "usage": None}
+            events = [
+                {"type": EVENTS[0], "response": response},
+                {"type": EVENTS[1], "output_index": 0, "item": self._message("in_progress")},
+                {"type": EVENTS[2], **place, "part": empty},
+                *({"type": EVENTS[3], **place, "delta": piece, "logprobs": []} for piece in pieces(text)),
+            ]
+        if isinstance(event, FinalEvent):
+            (full,) = self._message("", text)["content"]
+            events += [
+                {"type": EVENTS[4], **place, "text": text, "logprobs": []},
+                {"type": EVENTS[5], **place, "part": full},
+                {"type": EVENTS[6], "output_index": 0, "item": self._message("completed", text)},
+                {"type": EVENTS[7], "response": self._response(event.result)},
+            ]
+        for said in events:
+            numbered = {"type": said["type"], "sequence_number": self._n_events, **said}
+            yield sse_event(json.dumps(numbered, ensure_ascii=False), said["type"])
+            self._n_events += 1
 
     def error_frame(self, error: ApplyError) -> bytes:
         return sse_event(error_json(error, PATH), "error")

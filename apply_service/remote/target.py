@@ -70,7 +70,13 @@ class RemoteTarget:
                 decided.append(Decided(merged, line_logprobs(reply.text, reply.tokens), count(reply), None))
         return decided
 
-    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:  # noqa: ARG002
+    def score(
+        self,
+        candidates: Sequence[Candidate],  # noqa: ARG002
+        request: ApplyRequest,  # noqa: ARG002
+        deadline: Deadline,  # noqa: ARG002
+        settled: TokenEvent | None = None,  # noqa: ARG002
+    ) -> Scoring:
         """Returns None: completion servers score no text that they are given."""
         yield from ()
         return None

@@ -63,8 +63,10 @@ def serve(line: Connection[Any, Any]) -> None:
         try:
             payload = line.recv_bytes()
             try:
-                call: Callable[[], Any] | None = ForkingPickler.loads(payload)
+                call, processor_s = ForkingPickler.loads(payload)
+                limit_processor(processor_s)
                 end = End(None if call is None else call())
+                limit_processor(None)
             except BaseException as error:  # also a panic in native code
                 end = End.of(error)
             try:
@@ -74,6 +76,12 @@ def serve(line: Connection[Any, Any]) -> None:
             line.send_bytes(answer)
         except (EOFError, OSError):
             return
+
+
+def limit_processor(seconds: float | None) -> None:
+    """Let the system end this process after so much more processor time; None: never.  Windows can't."""
+    if sys.platform != "win32":
+        signal.setitimer(signal.ITIMER_PROF, seconds or 0.0)
 
 
 class Worker:
@@ -113,17 +121,21 @@ class Worker:
         return self._process.exitcode
 
 
-ALIVE = bytes(ForkingPickler.dumps(None))
+ALIVE = bytes(ForkingPickler.dumps((None, None)))
 
 
 class Job(Future[Any]):
     """One call in a worker process.  `result` raises the call's ApplyError, DeadlineExceeded if it took longer than
-    `limit_s`, and EngineFailure if it crashed.  `cancel` works at any time before the end and kills the process."""
+    `limit_s` or more processor time than `processor_s`, and EngineFailure if it crashed.  `cancel` works at any time
+    before the end and kills the process."""
 
-    def __init__(self, call: Callable[[], Any], limit_s: float | None) -> None:
+    def __init__(self, call: Callable[[], Any], limit_s: float | None, processor_s: float | None) -> None:
         super().__init__()
         self.call = call
         self.limit_s = limit_s
+        self.processor_s = processor_s
+        if sys.platform == "win32" and processor_s is not None:
+            self.limit_s = processor_s if limit_s is None else min(limit_s, processor_s)
         self._lock = threading.Lock()
         self._worker: Worker | None = None
 
@@ -167,10 +179,11 @@ class WorkerPool:
         with self._lock:
             return [worker.pid for worker in self._idle]
 
-    def submit(self, call: Callable[[], Any], limit_s: float | None = None) -> Job:
-        """Make a call, which must be picklable, as soon as a process is free.  `limit_s` counts from its beginning.
-        Raises NotReady: the pool is closed."""
-        job = Job(call, limit_s)
+    def submit(self, call: Callable[[], Any], limit_s: float | None = None, *, processor_s: float | None = None) -> Job:
+        """Make a call, which must be picklable, as soon as a process is free.  `limit_s` counts from its beginning;
+        `processor_s` counts processor time, which a busy machine does not add to.  Raises NotReady: the pool is
+        closed."""
+        job = Job(call, limit_s, processor_s)
         with self._lock:
             if self._is_closed:
                 raise closing_error()
@@ -211,7 +224,7 @@ class WorkerPool:
             job.set_result(end.value) if failure is None else job.set_exception(failure)
 
     def _do(self, job: Job) -> End:
-        payload = bytes(ForkingPickler.dumps(job.call))
+        payload = bytes(ForkingPickler.dumps((job.call, job.processor_s)))
         while True:  # an idle process that still answers, or a new one
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
@@ -227,16 +240,12 @@ class WorkerPool:
             is_kept = len(payload) < HEAVY_BYTES
             return end
         except TimeoutError:
-            return End(
-                error=DeadlineExceeded(
-                    "reading the edit takes too long",
-                    value=job.limit_s,
-                    limit=job.limit_s,
-                    remedy="send a smaller or a plainer edit, or as search/replace blocks",
-                )
-            )
+            return End(error=slow_error(job.limit_s))
         except (EOFError, OSError):
-            return End(crash=f"process ended with code {worker.dispose()}")
+            code = worker.dispose()
+            if sys.platform != "win32" and code == -signal.SIGPROF:
+                return End(error=slow_error(job.processor_s))
+            return End(crash=f"process ended with code {code}")
         finally:
             job.hold(None)  # from here on, cancelling the job must not kill the process
             with self._lock:
@@ -256,6 +265,11 @@ def _context() -> ForkServerContext | SpawnContext:
     named = (name.partition(":")[0] for name in (*EDIT_FORMATS.values(), *CHECKS.values()))
     context.set_forkserver_preload([__name__, *PRELOADED, *named])
     return context
+
+
+def slow_error(limit_s: float | None) -> DeadlineExceeded:
+    remedy = "send a smaller or a plainer edit, or as search/replace blocks"
+    return DeadlineExceeded("reading the edit takes too long", value=limit_s, limit=limit_s, remedy=remedy)
 
 
 def closing_error() -> NotReady:

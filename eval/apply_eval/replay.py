@@ -46,7 +46,7 @@ from apply_service.protocols import (
 )
 from apply_service.settings import Settings
 from apply_service.target import Candidate, Scoring, Target
-from apply_service.types import ApplyRequest
+from apply_service.types import ApplyRequest, TokenEvent
 
 PREFIX = "replay:"
 FILES = Path(__file__).parent / "fixtures" / "replay"
@@ -322,7 +322,13 @@ class Replay:
 class ReplayTarget(Target):
     """A target that has no opinion of any text."""
 
-    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:  # noqa: ARG002
+    def score(
+        self,
+        candidates: Sequence[Candidate],  # noqa: ARG002
+        request: ApplyRequest,  # noqa: ARG002
+        deadline: Deadline,  # noqa: ARG002
+        settled: TokenEvent | None = None,  # noqa: ARG002
+    ) -> Scoring:
         yield from ()
         return None
 

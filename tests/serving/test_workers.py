@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -103,6 +104,19 @@ def test_a_call_that_holds_its_interpreter_is_killed_at_its_limit(pool: WorkerPo
     assert caught.value.limit == 0.3
     assert wait_for(lambda: not is_running(pid))
     assert done(pool, os.getpid) != pid
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the limit is one of the clock there")
+def test_a_limit_of_processor_time_ends_a_call_that_works_and_none_that_waits(pool: WorkerPool) -> None:
+    with pytest.raises(DeadlineExceeded) as caught:
+        pool.submit(calls.backtrack, processor_s=0.3).result(60)
+    assert caught.value.limit == 0.3
+    pool.submit(partial(time.sleep, 0.6), processor_s=0.3).result(60)
+    with pytest.raises(NeedsMoreContext):
+        pool.submit(calls.refuse, processor_s=0.3).result(60)
+    with pytest.raises(DeadlineExceeded) as caught:  # the last call's limit is not this one's
+        pool.submit(calls.backtrack, 1.0).result(60)
+    assert caught.value.limit == 1.0
 
 
 def test_what_nobody_waits_for_is_killed_and_the_next_one_served(
