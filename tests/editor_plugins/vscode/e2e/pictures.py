@@ -46,12 +46,11 @@ def draw_scenes(editor: Editor, service: str) -> None:
     editor.command("View: Toggle Primary Side Bar Visibility")
     for name, theme in THEMES.items():
         editor.tidy()
-        editor.configure(theme, url=service, strategy="model")
+        editor.configure(theme, url=service, strategy="model", preview="below")
         editor.open("cart.py", ORIGINAL)
         editor.apply(UPDATE)
         editor.wait_for_status("3 hunks")
         editor.command("Notifications: Clear All Notifications")
-        editor.press("Alt+F5", "Alt+F5")
         editor.page.locator(".codelens-decoration a", has_text="Accept").first.wait_for()
         draw(editor, f"preview-{name}.png")
         editor.command("Apply: Open Diff")
