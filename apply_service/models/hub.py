@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from apply_service.errors import MissingDependency, UnknownModel, missing_extra
+from apply_service.models import EMBEDDED
 
-HUB_ID = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
+HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 HUB_TIMEOUT_S = 10
 DATA_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 
@@ -63,7 +64,7 @@ def known(name: str) -> KnownModel:
     if (found := KNOWN.get(name)) is not None:
         return found
     if not HUB_ID.fullmatch(name):
-        raise _unknown(name, "it is neither a file, a folder, a short name nor an id of the form owner/name")
+        raise _unknown(name, "no file or folder here, no short name, and no id of the form owner/name")
     return KnownModel(name)
 
 
@@ -166,6 +167,6 @@ def _unknown(name: str, reason: str) -> UnknownModel:
     return UnknownModel(
         f"no model of that name could be found or downloaded: {reason}",
         value=name,
-        limit=f"embedded, a GGUF file, a folder, a Hugging Face id, or one of {', '.join(KNOWN)}",
-        remedy="check the spelling, or download the model first",
+        limit=[EMBEDDED, *KNOWN, "a folder", "a GGUF file", "a Hugging Face id"],
+        remedy="check the spelling; `apply-service models` lists those that are here",
     )
