@@ -8,7 +8,7 @@ export type PageKind = "proposal" | "preview" | "verdicts";
 
 const NAMES: Readonly<Record<PageKind, (name: string) => string>> = {
   proposal: (name) => name, // the name tells the language
-  preview: (name) => name,
+  preview: (name) => `Preview of ${name}`,
   verdicts: (name) => `Verdicts on ${name}.txt`,
 };
 

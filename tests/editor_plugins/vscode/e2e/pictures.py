@@ -51,6 +51,8 @@ def draw_scenes(editor: Editor, service: str) -> None:
         editor.apply(UPDATE)
         editor.wait_for_status("3 hunks")
         editor.command("Notifications: Clear All Notifications")
+        editor.focus()
+        editor.press("Alt+F5")
         editor.page.locator(".codelens-decoration a", has_text="Accept").first.wait_for()
         draw(editor, f"preview-{name}.png")
         editor.command("Apply: Open Diff")
