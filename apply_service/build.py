@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from apply_service.drafting.drafter import check_drafter
 from apply_service.engine.record import ModelRecord
 from apply_service.errors import RequestError, SettingsError, UnsupportedParameter, missing_extra
-from apply_service.models import EMBEDDED, embedded_directory
+from apply_service.models import EMBEDDED, embedded_directory, hub
 from apply_service.protocols import DraftEngine, Engine
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
@@ -92,8 +92,12 @@ def active_limit(settings: Settings) -> int:
 def build_runtime(settings: Settings) -> Runtime:
     """The runtime, which loads each target by name, once, on first use.
 
-    Requests may name the embedded model and the configured models.  A request can't load any other model.
+    Requests may name the embedded model and the configured models.  A request can't load any other model.  Raises
+    SettingsError, or UnknownModel: what is configured can be no model.
     """
+    for source in settings.model_sources.values():
+        if not source.startswith(REMOTE_PREFIX) and _is_pulled(source):
+            hub.known(source)
     has_draft_model = settings.draft_model is not None
     try:
         check_drafter(settings.drafter, has_draft_model=has_draft_model)
@@ -220,10 +224,17 @@ def _vocabulary(source: str) -> Mapping[str, int]:
     return vocabulary
 
 
+def _is_pulled(source: str) -> bool:
+    """Whether the model's files are the hub client's to find: it is neither the embedded one nor a file or folder."""
+    return source != EMBEDDED and not Path(source).expanduser().exists()
+
+
 def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedModel:
     # The threads of a pass wait for each other in a loop that takes processor time.  By default the loop lasts up to
     # milliseconds; where other processes keep a thread waiting, passes then take several times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    if _is_pulled(source):
+        hub.find_or_pull(source, allow_code=settings.allow_remote_code)  # torch, too, takes seconds to import
     try:
         import torch
         import transformers  # noqa: F401

@@ -403,6 +403,8 @@ Bring back what FILE held before the newest `apply --in-place`; a file that the 
 where the file was changed since."""
 UNDO_EXAMPLES = """\
   apply-service undo src/app.py
+  apply-service undo src/app.py                        # again: the edit before that one
+  apply-service undo ./-odd-name.py                    # ./ before a name that begins with -
 """
 
 CONNECT_TEXT = """\
@@ -417,6 +419,7 @@ CONNECT_CLIENTS = "claude-code, cursor, codex, opencode, zed, continue, avante, 
 CONNECT_EXAMPLES = """\
   apply-service connect cursor
   apply-service connect claude-code --write
+  apply-service connect continue -s http://127.0.0.1:8765
 """
 
 
@@ -425,6 +428,7 @@ Roll back what `apply --in-place` of several files had begun to write when it wa
 as they were.  Every command that writes files does so first.  Where a file was changed since, nothing is touched."""
 RECOVER_EXAMPLES = """\
   apply-service recover
+  apply-service recover --json
   apply-service recover --forget                       # leave the files as they are
 """
 
@@ -449,6 +453,8 @@ STOP_TEXT = """\
 Stop the server of `apply-service start`: what it has accepted may finish."""
 STOP_EXAMPLES = """\
   apply-service stop
+  apply-service stop --state-dir ~/.apply              # the one that was started so
+  apply-service stop --drain-timeout-s 300             # be patient: long edits may finish
 """
 
 STATUS_TEXT = """\
@@ -456,6 +462,7 @@ Tell whether the server of `apply-service start` runs, where, and where its key 
 STATUS_EXAMPLES = """\
   apply-service status
   apply-service status --json
+  apply-service status --state-dir ~/.apply
 """
 
 MCP_TEXT = """\
@@ -472,6 +479,7 @@ MCP_EXAMPLES = """\
 KEY_TEXT = """\
 Make an API key and the entry for the file of keys, which holds its hash alone.  The key is shown once."""
 KEY_EXAMPLES = """\
+  apply-service key ci                                 # show the key, and the entry to put in a file
   apply-service key ci --file keys.toml
   apply-service serve --keys-file keys.toml
 """
@@ -490,6 +498,7 @@ Check versions, device and model: load it, and pass its self-test."""
 DOCTOR_EXAMPLES = """\
   apply-service doctor
   apply-service doctor -m fastapply-1.5b
+  apply-service doctor --json
 """
 
 COMPLETION_TEXT = """\

@@ -1,4 +1,4 @@
-"""The first five minutes: what a plain install weighs, and how long a cold command takes.
+"""The first five minutes: what a plain install weighs, and how long a command takes, cold and with a server behind it.
 
     python -m benchmarks.start              # cold commands with this interpreter, the disk's cache warm
     python -m benchmarks.start --install    # the same in a new environment, which pip fills from this checkout
@@ -40,7 +40,8 @@ def main() -> int:
         if options.install:
             python, found["install"] = install(Path(folder))
             command = [python, "-I"]  # nothing of this checkout
-        found["cold"] = measure_commands([*command, "-m", "apply_service.cli"], Path(folder), options.runs)
+        program = [*command, "-m", "apply_service.cli"]
+        found |= measure_commands(program, Path(folder), options.runs)
     OUT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found, indent=1))
     return 0
@@ -68,8 +69,9 @@ def install(folder: Path) -> tuple[str, dict[str, float]]:
     return python, {"seconds": round(seconds, 1), "n_packages": len(names), **weights}
 
 
-def measure_commands(program: list[str], folder: Path, n_runs: int) -> dict[str, dict[str, float]]:
-    """Seconds of each command, by the clock and of its processor time."""
+def measure_commands(program: list[str], folder: Path, n_runs: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Seconds of each command, by the clock and of its own processor time: by itself ("cold"), and of `apply` where it
+    asks the server that `start` keeps ("warm")."""
     record = min(read_records(EDITS), key=lambda one: abs(one.before.count("\n") - N_LINES))
     file, update = folder / f"file{Path(record.path or '').suffix}", folder / "update"
     file.write_text(record.before, encoding="utf-8")
@@ -78,17 +80,26 @@ def measure_commands(program: list[str], folder: Path, n_runs: int) -> dict[str,
     commands = {"--help": ["--help"], "apply --strategy exact": [*edit, "--strategy", "exact"], "apply": edit}
     environment = {**os.environ, "XDG_STATE_HOME": str(folder)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    found = {}
-    for name, arguments in commands.items():
+
+    def run(arguments: list[str]) -> None:
+        subprocess.run([*program, *arguments], check=True, stdout=subprocess.DEVNULL, env=environment)
+
+    def measure(arguments: list[str]) -> dict[str, float]:
         clock, processor = [], []
         for _ in range(n_runs + 1):  # the first one compiles and fills the disk's cache
             before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-            subprocess.run([*program, *arguments], check=True, stdout=subprocess.DEVNULL, env=environment)
+            run(arguments)
             clock.append(time.perf_counter() - started)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             processor.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        found[name] = {"clock_s": round(min(clock[1:]), 3), "processor_s": round(min(processor[1:]), 3)}
-    return found
+        return {"clock_s": round(min(clock[1:]), 3), "processor_s": round(min(processor[1:]), 3)}
+
+    cold = {name: measure(arguments) for name, arguments in commands.items()}
+    run(["start"])
+    try:
+        return {"cold": cold, "warm": {"apply": measure(edit)}}
+    finally:
+        run(["stop"])
 
 
 if __name__ == "__main__":

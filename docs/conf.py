@@ -5,6 +5,7 @@ extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
 highlight_language = "none"  # a block that names no language has none
 html_theme = "furo"
+pygments_style = "friendly"  # in the theme's own a diff's removed lines are blue, and new ones plain
 html_title = project
 html_copy_source = False
 html_show_copyright = False

@@ -21,7 +21,7 @@ from starlette.responses import Response, StreamingResponse
 from apply_service.api.calls import this_call
 from apply_service.api.errors import codes_by_status, error_model
 from apply_service.deadline import cancelled_error
-from apply_service.errors import ApplyError, TooLarge, UnsupportedMediaType
+from apply_service.errors import ApplyError, TooLarge, UnknownModel, UnsupportedMediaType
 from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
@@ -99,13 +99,17 @@ def state_of(request: Request) -> tuple[Service, Settings]:
 
 
 def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
-    """The request with its owner, and with the model's own name in place of an alias.  The pipeline refuses unknown
-    names.  Raises TooLarge: original or update have more lines than `max_lines`."""
+    """The request with its owner, and with the model's own name in place of an alias.  Raises TooLarge: original or
+    update have more lines than `max_lines`; UnknownModel."""
     for name, text in (("original", wanted.original), ("update", wanted.update)):
         if (n_lines := text.count("\n") + 1) > settings.max_lines:
             remedy = "send a part of it, or raise max_lines"
             raise TooLarge(f"{name} has too many lines", value=n_lines, limit=settings.max_lines, remedy=remedy)
-    model = None if wanted.model is None else model_names(settings).get(wanted.model, wanted.model)
+    names = model_names(settings)
+    if wanted.model is not None and wanted.model not in names:
+        remedy = "name one of these, or leave it out"
+        raise UnknownModel("this service has no such model", value=wanted.model, limit=list(names), remedy=remedy)
+    model = None if wanted.model is None else names[wanted.model]
     return replace(wanted, model=model, owner=this_call().key.name)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from apply_service.commands import output
 from apply_service.commands.background import choose_server
+from apply_service.commands.output import OK, REFUSED
 from apply_service.commands.request import (
     STANDARD_INPUT,
     UTF8,
@@ -47,7 +48,7 @@ from apply_service.errors import (
     TooLarge,
     UnsupportedParameter,
 )
-from apply_service.settings import Settings
+from apply_service.settings import AUTO, Settings
 from apply_service.types import DOUBT, is_refused
 
 PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
@@ -58,7 +59,14 @@ ABOUT_THE_FILE = (BadEncoding, NulByte, MalformedEdit, NeedsMoreContext, TooLarg
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command and return the exit code.  Raises ApplyError."""
-    settings = choose_server(arguments, settings)
+    chosen = choose_server(arguments, settings)
+    code = _run(arguments, chosen)
+    if settings.server == AUTO and chosen.server is not None and code in (OK, REFUSED) and not arguments.quiet:
+        output.write_note(f"  answered by your server, {chosen.server}")
+    return code
+
+
+def _run(arguments: Namespace, settings: Settings) -> int:
     refuse_unused(arguments, settings)
     if arguments.in_place:
         roll_back_dead(settings)
@@ -138,7 +146,7 @@ def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Names
     if arguments.verbose:
         for line in output.details(answer):
             output.write_note(line)
-    return output.REFUSED if failed else output.OK
+    return REFUSED if failed else OK
 
 
 def _rules(request: Mapping[str, Any]) -> Mapping[str, str]:

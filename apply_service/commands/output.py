@@ -151,7 +151,11 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
     message = ERRNO.sub("", error.message)
     said = f"{message} {error.remedy}".casefold()
     first, *more = _split_reasons(message) if len(message) > MAX_LINE_CHARS else [message]
-    if error.value not in (None, "") and any(part.casefold() not in said for part in _parts(error.value)):
+    if (
+        error.value is not None
+        and str(error.value).strip()
+        and any(part.casefold() not in said for part in _parts(error.value))
+    ):
         first = f"{first.rstrip('.')}: {shorten(', '.join(_parts(error.value)), MAX_VALUE_CHARS)}"
     meant = None
     if isinstance(error.value, str) and isinstance(error.limit, list | tuple):
@@ -160,14 +164,18 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
         meant = closest(error.value, _parts(error.limit))
     if meant is not None:
         more.append(f"Did you mean {meant}?")
-    elif error.limit not in (None, False, error.value) and any(
-        part.casefold() not in said for part in _parts(error.limit)
-    ):
+    is_said = all(part.casefold() in said for part in _parts(error.limit))
+    if error.limit not in (None, False, error.value) and not is_said and (meant is None or "one of these" in said):
         more.append(f"Allowed: {shorten(', '.join(_parts(error.limit)), MAX_VALUE_CHARS)}")
     write_note(f"{program}: {first}")
     for line in (*more, SENTENCE.sub(lambda match: match[0].upper(), error.remedy)):
         if line:
-            write_note(f"  {line}")
+            write_note(_indented(line))
+
+
+def _indented(text: str) -> str:
+    """A line below the first one; what it quotes of a file stands further in."""
+    return "  " + text.replace("\n", "\n    ")
 
 
 def _parts(value: object) -> list[str]:
@@ -226,9 +234,11 @@ def findings(answer: Mapping[str, Any]) -> Iterator[str]:
         if verdict["severity"] == "pass" or (verdict["check"], verdict["severity"]) == ("no_op", "warning"):
             continue
         if verdict["check"] == DOUBT:
-            yield from (f"  {reason}" for reason in _split_reasons(verdict["message"]) if not SURE.fullmatch(reason))
+            yield from (
+                _indented(reason) for reason in _split_reasons(verdict["message"]) if not SURE.fullmatch(reason)
+            )
         else:
-            yield f"  {describe(verdict)}"
+            yield _indented(describe(verdict))
 
 
 def describe(verdict: Mapping[str, Any]) -> str:

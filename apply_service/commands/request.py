@@ -129,7 +129,7 @@ def refuse_binary(name: str, data: bytes) -> None:
             f"{name} is a binary file, or UTF-16.",
             "Name a text file; of UTF-16 say so: --encoding utf-16.",
         )
-        raise BadEncoding(message, value=name, limit=UTF8, remedy=remedy)
+        raise BadEncoding(message, value=name, remedy=remedy)
 
 
 def original_fields(data: bytes, encoding: str) -> dict[str, str]:

@@ -31,8 +31,6 @@ KEEP_ALIVE_S = 75
 """How long an idle connection stays: longer than proxies and clients keep theirs, so that they close it."""
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
-SWITCH_S = 0.0005
-"""How long a thread may keep the interpreter from another one that asks for it."""
 
 
 def run(arguments: Namespace, settings: Settings) -> int:

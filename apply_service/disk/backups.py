@@ -88,7 +88,7 @@ class BackupStore:
         else:
             message = f"There is no edit of {source.path} to take back."
             remedy = "Only edits made by --in-place can be undone."
-            raise NoBackup(message, value=str(source.path), limit=self._n_kept, remedy=remedy)
+            raise NoBackup(message, value=str(source.path), remedy=remedy)
         if source.sha256 != backup.after_sha256:
             message = f"{source.path} was changed after the edit; it was left alone."
             raise FileChanged(message, value=str(source.path), remedy=f"The bytes before the edit are in {entry}.")

@@ -285,10 +285,14 @@ class _Placement:
             trust.doubt(f"{label}: not unique, settled by the order of the hunks")
             return fitting[0]
         places = fitting or places
-        rows = ", ".join(str(place.start + 1) for place in places[:5])
-        trust.guess(f"{label}: its lines stand at several places (lines {rows})")
         expected = 0 if hunk.stated_line is None else hunk.stated_line + drift
-        return min(places, key=lambda place: abs(place.start - expected))
+        chosen = min(places, key=lambda place: abs(place.start - expected))
+        rows = ", ".join(str(place.start + 1) for place in places[:5]) + ", ..." * (len(places) > 5)
+        trust.guess(
+            f"{label}: its lines stand at several places (lines {rows}), and line {chosen.start + 1} was taken; quote "
+            "a line beside them that tells the places apart"
+        )
+        return chosen
 
     def _scope_spans(self, scopes: Sequence[str]) -> list[tuple[int, int]]:
         """The stretches of the file that the scopes hold, each inside one of the scope before."""

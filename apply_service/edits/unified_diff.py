@@ -392,6 +392,16 @@ class _Parser:
             return 2
         return 1 if here.startswith(("--- ", "+++ ")) and HUNK_HEADER.match(below) else 0
 
+    def _begins_file(self, at: int) -> bool:
+        """Whether the names of a file and a hunk of it stand here, so that a count which takes them in is wrong."""
+        if self._count_names(at) != 2 or not HUNK_HEADER.match("".join(self._lines[at + 2 : at + 3])):
+            return False
+        names = [
+            _STAMP.sub("", line[4 : 4 + MAX_LENGTH].partition("\t")[0]).strip(' "') for line in self._lines[at : at + 2]
+        ]
+        old, new = (name[2:] if name.startswith(PREFIXES) else name for name in names)
+        return NOTHING in names or is_same_file(old, new)
+
     def _read_hunk(self, start: int, header: HunkHeader) -> int:
         """Take in the hunk whose lines begin there; where it ends."""
         if not self._sections:
@@ -447,6 +457,8 @@ class _Parser:
         """Where the hunk ends if it has so many old and new lines; None where these numbers can't be right."""
         while old > 0 or new > 0:
             if at == len(self._lines) or (sign := self._lines[at][:1] or " ") not in " +-\\":
+                return None
+            if self._begins_file(at):
                 return None
             old -= sign in " -"
             new -= sign in " +"

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from apply_service.errors import MissingDependency, UnknownModel, missing_extra
+from apply_service.models import EMBEDDED
 
-HUB_ID = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
+HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 HUB_TIMEOUT_S = 10
 DATA_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 
@@ -63,7 +64,7 @@ def known(name: str) -> KnownModel:
     if (found := KNOWN.get(name)) is not None:
         return found
     if not HUB_ID.fullmatch(name):
-        raise _unknown(name, "it is neither a file, a folder, a short name nor an id of the form owner/name")
+        raise _unknown(name, "there is no such model")
     return KnownModel(name)
 
 
@@ -76,7 +77,7 @@ def ask(name: str) -> Offer:
             model.hub_id, revision=info.sha, allow_patterns=list(DATA_FILES), dry_run=True
         )
     except Exception as error:  # no network, no such model, no permission: all the same to the caller
-        raise _unknown(name, first_line(error)) from error
+        raise _unknown(name, f"the model could not be found or downloaded: {first_line(error)}") from error
     n_missing = sum(file.file_size or 0 for file in files if not file.is_cached)
     licence = getattr(info.card_data, "license", None) or "not stated"
     return Offer(sum(file.file_size or 0 for file in files), n_missing, str(info.sha), str(licence))
@@ -91,7 +92,7 @@ def pull(name: str, revision: str | None = None, *, allow_code: bool = False) ->
             library.snapshot_download(model.hub_id, revision=revision or model.revision, allow_patterns=patterns)
         )
     except Exception as error:  # as in `ask`
-        raise _unknown(name, first_line(error)) from error
+        raise _unknown(name, f"the model could not be found or downloaded: {first_line(error)}") from error
 
 
 def find(name: str) -> Path | None:
@@ -126,7 +127,7 @@ def find_or_pull(name: str, *, allow_code: bool) -> Path:
     try:  # one look before the client's many patient retries
         library.get_hf_file_metadata(library.hf_hub_url(name, "config.json"), timeout=HUB_TIMEOUT_S)
     except Exception as error:  # as in `ask`
-        raise _unknown(name, first_line(error)) from error
+        raise _unknown(name, f"the model could not be found or downloaded: {first_line(error)}") from error
     return pull(name, allow_code=allow_code)
 
 
@@ -162,10 +163,10 @@ def first_line(error: Exception) -> str:
     return str(error).strip().split("\n", 1)[0][:300]
 
 
-def _unknown(name: str, reason: str) -> UnknownModel:
+def _unknown(name: str, message: str) -> UnknownModel:
     return UnknownModel(
-        f"no model of that name could be found or downloaded: {reason}",
+        message,
         value=name,
-        limit=f"embedded, a GGUF file, a folder, a Hugging Face id, or one of {', '.join(KNOWN)}",
-        remedy="check the spelling, or download the model first",
+        limit=[EMBEDDED, *KNOWN, "a folder", "a GGUF file", "a Hugging Face id (owner/name)"],
+        remedy="check the spelling; `apply-service models` lists those that are here",
     )

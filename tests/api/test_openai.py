@@ -103,7 +103,7 @@ def test_options_reach_the_pipeline() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "model"),
-    [(None, None), ("embedded", "embedded"), ("auto", "embedded"), ("m-7b", "big"), ("nope", "nope")],
+    [(None, None), ("embedded", "embedded"), ("auto", "embedded"), ("m-7b", "big")],
 )
 def test_model_names(asked: str | None, model: str | None) -> None:
     run = ScriptedRun()
@@ -111,6 +111,17 @@ def test_model_names(asked: str | None, model: str | None) -> None:
         http.post("/v1/chat/completions", json=CHAT | {"model": asked})
         http.post("/v1/apply", json={"original": "", "update": "x"} | ({} if asked is None else {"model": asked}))
     assert [request.model for request in run.requests] == [model, model]
+
+
+def test_a_model_that_is_none_of_them_is_refused_with_all_names_aliases_too() -> None:
+    run = ScriptedRun()
+    with client(run, model_aliases=("auto", "m-7b=big"), models=("big=/models/big",)) as http:
+        for path, body in (("/v1/chat/completions", CHAT), ("/v1/apply", {"original": "", "update": "x"})):
+            answer = http.post(path, json=body | {"model": "gpt-4o"})
+            assert answer.status_code == 404
+            for name in ("gpt-4o", "embedded", "big", "auto", "m-7b"):
+                assert name in answer.text
+    assert run.requests == []
 
 
 def test_models_are_listed() -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -174,6 +175,16 @@ def test_who_is_asked(settings: Settings, silent: socket.socket, monkeypatch: py
     monkeypatch.setattr(background, "_is_ready", lambda *_: False)
     monkeypatch.delenv("APPLY_MODEL")
     assert chosen() is None
+
+
+def test_that_it_answered_is_told(
+    folder: Path, url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("apply_service.commands.apply.choose_server", lambda _, settings: replace(settings, server=url))
+    told = f"answered by your server, {url}"
+    for options, is_told in (((), True), (("--quiet",), False), (("--server", url), False)):
+        assert main(["apply", "a.py", "edit.txt", *options]) == 0
+        assert (told in capsys.readouterr().err) == is_told, options
 
 
 def test_a_server_that_does_not_start(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

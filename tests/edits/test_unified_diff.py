@@ -401,6 +401,22 @@ def test_a_copy_of_the_file_is_no_change_of_it() -> None:
     assert predict("a\nb\n", change + copy, path="g.py").text == "A\nb\n"
 
 
+@pytest.mark.parametrize("names", ["--- a/two.py\n+++ b/two.py\n", "--- two.py\t2026-11-23 10:00:00\n+++ two.py\n"])
+def test_a_count_that_takes_in_the_names_of_the_next_file_is_wrong(names: str) -> None:
+    one = "--- a/one.py\n+++ b/one.py\n@@ -1,4 +1,4 @@\n a\n-b\n+B\n c\n"
+    two = names + "@@ -1,2 +1,2 @@\n x\n-y\n+Y\n"
+    assert [change.path for change in parse_diff(one + two).changes] == ["one.py", "two.py"]
+    assert predict("a\nb\nc\n", one + two, path="one.py").text == "a\nB\nc\n"
+    assert predict("x\ny\n", one + two, path="two.py").text == "x\nY\n"
+
+
+def test_content_that_looks_like_names_stays_content() -> None:
+    before = ["-- old", *"abcdefgh", "x"]
+    update = "--- a/f.sql\n+++ b/f.sql\n@@ -1 +1 @@\n--- old\n+++ new\n@@ -10 +10 @@\n-x\n+y\n"
+    text = "\n".join(before) + "\n"
+    assert predict(text, update).text == text.replace("-- old", "++ new").replace("x", "y")
+
+
 # -- cut short, or hostile ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "head", ["diff --git a/src/app.py b/src/ap\n", "diff --git a/x.py b/y.py\nsimilarity index 100%\n"]

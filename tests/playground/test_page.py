@@ -106,7 +106,7 @@ def test_lines_are_shown_by_origin_and_confidence(page: Page) -> None:
 def test_doubts_other_readings_and_errors_are_told(page: Page) -> None:
     apply(page, "Two readings")
     assert "This may be wrong" in page.inner_text("#verdicts")
-    assert "would keep line 12" in page.inner_text("#readings")
+    assert "would keep line 13" in page.inner_text("#readings")
     apply(page, "A broken edit")
     wait_for(page, "#verdicts", "Syntax error")
     page.get_by_role("button", name="line 7", exact=True).click()

@@ -67,8 +67,8 @@ def load(path: Path) -> dict:
 `,
     update: `def load(path: Path) -> dict:
     text = path.read_text(encoding="utf-8")
-    settings = json.loads(text)
-    return settings
+    # ... existing code ...
+    return dict(sorted(settings.items()))
 `,
   },
   {

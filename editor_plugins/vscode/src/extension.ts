@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import { LocalServer } from "./core/localServer.js";
 import { TokenRate } from "./core/status.js";
+import { BelowView } from "./editor/belowView.js";
 import { Commands } from "./editor/commands.js";
 import { bindContexts } from "./editor/contexts.js";
 import { Diagnostics } from "./editor/diagnostics.js";
@@ -25,6 +26,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const reviews = new Reviews(notices);
   const pages = new Pages();
   const diffView = new DiffView(pages, reviews);
+  const belowView = new BelowView(pages, reviews);
   const diagnostics = new Diagnostics(reviews);
   const statusBar = new StatusBar();
   const keys = new ApiKeys(context.secrets);
@@ -33,21 +35,22 @@ export function activate(context: vscode.ExtensionContext): void {
     programNamed,
     (state) => statusBar.setServer(state),
   );
-  const views = { statusBar, diffView, rate: new TokenRate() };
+  const views = { statusBar, diffView, belowView, rate: new TokenRate() };
   const requests = new Requests({ reviews, diagnostics, notices, keys, server, views, log });
   const replies = new Replies({ requests, reviews, notices, keys, server });
-  const commands = new Commands({ requests, replies, reviews, diffView, pages, notices, keys, log });
+  const commands = new Commands({ requests, replies, reviews, diffView, belowView, pages, notices, keys, log });
   context.subscriptions.push(
     log,
     { dispose: () => void server.stop() },
     pages,
     reviews,
     diffView,
+    belowView,
     diagnostics,
     statusBar,
     requests,
     new Drawing(reviews),
-    new Lenses(reviews),
+    new Lenses(reviews, belowView),
     bindStatus(reviews, statusBar),
     bindContexts(reviews, requests),
     bindServer(server, notices),

@@ -4,6 +4,7 @@ export interface Options {
   readonly url: string;
   readonly model: string;
   readonly strategy: "auto" | "model" | "exact";
+  readonly preview: "below" | "beside";
   readonly autoAccept: "never" | "clean" | "always";
   readonly timeoutSeconds: number;
   readonly connectTimeoutSeconds: number;
@@ -31,6 +32,7 @@ export const SPECS: Readonly<Record<keyof Options, OptionSpec>> = {
   url: { kind: "url", default: "http://127.0.0.1:8765" },
   model: { kind: "text", default: "" },
   strategy: { kind: "choice", default: "auto", choices: ["auto", "model", "exact"] },
+  preview: { kind: "choice", default: "below", choices: ["below", "beside"] },
   autoAccept: { kind: "choice", default: "never", choices: ["never", "clean", "always"] },
   timeoutSeconds: { kind: "seconds", default: 120, most: MOST_SECONDS },
   connectTimeoutSeconds: { kind: "seconds", default: 5, most: MOST_SECONDS },

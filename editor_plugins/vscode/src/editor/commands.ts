@@ -6,6 +6,7 @@ import { hunkAt, lineOfNeighbour } from "../core/preview.js";
 import { NOTEBOOK_REFUSAL } from "../core/refusal.js";
 import { reportOf } from "../core/report.js";
 import type { Review } from "../core/review.js";
+import { BelowView } from "./belowView.js";
 import type { DiffView } from "./diffView.js";
 import { editorsOf, keyOf, nameOf } from "./documents.js";
 import type { Notices } from "./notices.js";
@@ -22,6 +23,7 @@ export interface CommandParts {
   readonly replies: Replies;
   readonly reviews: Reviews;
   readonly diffView: DiffView;
+  readonly belowView: BelowView;
   readonly pages: Pages;
   readonly notices: Notices;
   readonly keys: ApiKeys;
@@ -55,6 +57,7 @@ export class Commands {
       nextHunk: () => this.#goTo(1),
       previousHunk: () => this.#goTo(-1),
       showVerdicts: () => this.#showVerdicts(),
+      openPreview: () => this.#openPreview(),
       openDiff: () => this.#openDiff(),
       cancel: () => this.#cancel(),
       setApiKey: () => this.#setApiKey(),
@@ -133,18 +136,25 @@ export class Commands {
     const named = vscode.workspace.textDocuments.find((document) => keyOf(document) === about);
     const found = this.#reviewed(named ?? subject());
     if (found === undefined) return;
-    const chosen = named !== undefined && typeof index === "number" ? index : cursorHunk(found);
+    const active = vscode.window.activeTextEditor;
+    const page = BelowView.isPage(active) ? active : undefined;
+    const atCursor = (): number | null => (page === undefined ? cursorHunk(found) : this.#parts.belowView.hunkAt(page));
+    const chosen = named !== undefined && typeof index === "number" ? index : atCursor();
     if (chosen === null) {
       const next = { label: "Next Hunk", act: () => this.#goTo(1) };
       return this.#parts.notices.info("There is no pending hunk at the cursor.", next);
     }
     await this.#parts.reviews[decision](found.document, [chosen]);
+    // A document that is not in view is shown while it is edited.
+    if (page !== undefined) await this.#parts.belowView.open(found.document);
   }
 
   async #goTo(step: 1 | -1): Promise<void> {
     const found = this.#reviewed(subject());
     if (found === undefined || found.review.isStale) return;
     const { document, review } = found;
+    const active = vscode.window.activeTextEditor;
+    if (BelowView.isPage(active)) return this.#parts.belowView.goTo(active, step);
     const editor = editorsOf(document)[0] ?? (await vscode.window.showTextDocument(document));
     const line = lineOfNeighbour(review.proposal, editor.selection.active.line, step);
     if (line === null) return;
@@ -161,6 +171,11 @@ export class Commands {
   }
 
   // -- looking --------------------------------------------------------------------------------------------------------
+  async #openPreview(): Promise<void> {
+    const found = this.#reviewed(subject());
+    if (found !== undefined) await this.#parts.belowView.open(found.document);
+  }
+
   async #openDiff(): Promise<void> {
     const document = subject();
     const isRunning = document !== undefined && this.#parts.requests.isRunning(document);

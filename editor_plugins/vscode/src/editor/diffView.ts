@@ -9,7 +9,8 @@ import { documentOf } from "./subject.js";
 
 const ORIGINS: readonly Origin[] = ["original", "update", "model"];
 
-function createTypes(): ReadonlyMap<Origin, vscode.TextEditorDecorationType> {
+/** How lines that come are marked, by origin. */
+export function createOriginTypes(): ReadonlyMap<Origin, vscode.TextEditorDecorationType> {
   const create = (origin: Origin): vscode.TextEditorDecorationType =>
     vscode.window.createTextEditorDecorationType({
       isWholeLine: true,
@@ -24,7 +25,7 @@ function createTypes(): ReadonlyMap<Origin, vscode.TextEditorDecorationType> {
 export class DiffView implements vscode.Disposable {
   readonly #pages: Pages;
   readonly #reviews: Reviews;
-  readonly #types = createTypes();
+  readonly #types = createOriginTypes();
   readonly #subscriptions: vscode.Disposable;
 
   constructor(pages: Pages, reviews: Reviews) {

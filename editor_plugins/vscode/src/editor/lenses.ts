@@ -2,18 +2,23 @@
 
 import * as vscode from "vscode";
 import { previewOf } from "../core/preview.js";
+import type { BelowView } from "./belowView.js";
 import { keyOf } from "./documents.js";
+import { kindOf } from "./pages.js";
 import type { Reviews } from "./reviews.js";
+import { documentOf } from "./subject.js";
 
 export class Lenses implements vscode.CodeLensProvider, vscode.Disposable {
   readonly #reviews: Reviews;
+  readonly #belowView: BelowView;
   readonly #changed = new vscode.EventEmitter<void>();
   readonly #subscriptions: vscode.Disposable;
 
   readonly onDidChangeCodeLenses = this.#changed.event;
 
-  constructor(reviews: Reviews) {
+  constructor(reviews: Reviews, belowView: BelowView) {
     this.#reviews = reviews;
+    this.#belowView = belowView;
     this.#subscriptions = vscode.Disposable.from(
       this.#changed,
       reviews.onDidChange(() => this.#changed.fire()),
@@ -21,17 +26,24 @@ export class Lenses implements vscode.CodeLensProvider, vscode.Disposable {
     );
   }
 
-  provideCodeLenses(document: vscode.TextDocument): vscode.CodeLens[] {
-    const review = this.#reviews.get(document);
-    if (review === undefined || review.isStale) return [];
+  /** In the document, and on the page of its preview. */
+  provideCodeLenses(shown: vscode.TextDocument): vscode.CodeLens[] {
+    const isPage = kindOf(shown.uri) === "preview";
+    const document = isPage ? documentOf({ document: shown }) : shown;
+    const review = document && this.#reviews.get(document);
+    const onPage = isPage ? this.#belowView.shownIn(shown)?.hunks : undefined;
+    if (document === undefined || review === undefined || review.isStale) return [];
+    if (isPage && onPage === undefined) return [];
     return previewOf(review.proposal, 1).flatMap(({ index, first, title }) => {
-      const line = Math.min(first, document.lineCount - 1);
+      const place = onPage?.find((hunk) => hunk.index === index)?.first ?? first;
+      const line = Math.min(place, shown.lineCount - 1);
       const target = [keyOf(document), index];
       const commands: vscode.Command[] = [
         { title: "$(check) Accept", command: "applyService.acceptHunk", arguments: target },
         { title: "$(close) Reject", command: "applyService.rejectHunk", arguments: target },
         { title, command: "applyService.openDiff", tooltip: "Open the diff" },
       ];
+      if (!isPage) commands.push({ title: "$(eye) Preview", command: "applyService.openPreview" });
       return commands.map((command) => new vscode.CodeLens(new vscode.Range(line, 0, line, 0), command));
     });
   }

@@ -4,10 +4,11 @@ import * as vscode from "vscode";
 import { keyOf, nameOf } from "./documents.js";
 import { aboutOf, SCHEME } from "./subject.js";
 
-export type PageKind = "proposal" | "verdicts";
+export type PageKind = "proposal" | "preview" | "verdicts";
 
 const NAMES: Readonly<Record<PageKind, (name: string) => string>> = {
   proposal: (name) => name, // the name tells the language
+  preview: (name) => `Preview of ${name}`,
   verdicts: (name) => `Verdicts on ${name}.txt`,
 };
 
@@ -18,7 +19,7 @@ export function pageOf(kind: PageKind, document: vscode.TextDocument): vscode.Ur
 
 export function kindOf(page: vscode.Uri): PageKind | undefined {
   if (page.scheme !== SCHEME) return undefined;
-  return page.path.startsWith("/proposal/") ? "proposal" : "verdicts";
+  return (["proposal", "preview"] as const).find((kind) => page.path.startsWith(`/${kind}/`)) ?? "verdicts";
 }
 
 export class Pages implements vscode.TextDocumentContentProvider, vscode.Disposable {

@@ -145,6 +145,8 @@ export class Replies {
     }
     const first = documents.find((document) => reviews.get(document) !== undefined);
     if (first !== undefined) await vscode.window.showTextDocument(first);
+    if (first !== undefined && options.preview === "below")
+      await vscode.commands.executeCommand("applyService.openPreview");
     const acceptAll = {
       label: "Accept All",
       act: async (): Promise<void> => {
@@ -173,6 +175,6 @@ export class Replies {
     if (refusal !== null) return refusal;
     if (this.#parts.requests.isRunning(document)) return "An edit of this document is under way.";
     await vscode.window.showTextDocument(document, { preview: false, preserveFocus: true });
-    return (await this.#parts.requests.receive(document, sent?.text ?? "", answer, options)) ?? document;
+    return (await this.#parts.requests.receive(document, sent?.text ?? "", answer, options, false)) ?? document;
   }
 }

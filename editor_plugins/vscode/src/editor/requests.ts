@@ -217,6 +217,7 @@ export class Requests implements vscode.Disposable {
     sent: string,
     answer: NativeAnswer,
     options: Options,
+    opensPreview = true,
   ): Promise<string | null> {
     const { views, log } = this.#parts;
     if (document.isClosed) return "The document was closed; nothing was changed.";
@@ -228,11 +229,16 @@ export class Requests implements vscode.Disposable {
     this.#answers.set(keyOf(document), answer);
     views.rate.learn(answer);
     log.info(`${nameOf(document)}: ${proposal.hunks.length} hunks, ${speedOf(answer)}, decided by ${answer.strategy}`);
-    await this.#present(document, proposal, options);
+    await this.#present(document, proposal, options, opensPreview);
     return null;
   }
 
-  async #present(document: vscode.TextDocument, proposal: Proposal, options: Options): Promise<void> {
+  async #present(
+    document: vscode.TextDocument,
+    proposal: Proposal,
+    options: Options,
+    opensPreview: boolean,
+  ): Promise<void> {
     const { reviews, diagnostics, notices, views } = this.#parts;
     const { answer } = proposal;
     const found = answer.verdicts.filter(({ severity }) => severity !== "pass").map(({ check }) => check);
@@ -248,5 +254,6 @@ export class Requests implements vscode.Disposable {
     reviews.open(document, proposal);
     revealLine(document, proposal.placeOf(0).first);
     if (isAutoAccepted(answer, options.autoAccept)) await reviews.accept(document, proposal.pending);
+    else if (opensPreview && options.preview === "below") await views.belowView.open(document);
   }
 }

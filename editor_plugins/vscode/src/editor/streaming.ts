@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import { Provisional } from "../core/provisional.js";
 import { type Status, TokenRate } from "../core/status.js";
+import type { BelowView } from "./belowView.js";
 import type { DiffView } from "./diffView.js";
 import { editorsOf } from "./documents.js";
 import type { StatusBar } from "./statusBar.js";
@@ -13,6 +14,7 @@ const REDRAW_MS = 100;
 export interface StreamViews {
   readonly statusBar: StatusBar;
   readonly diffView: DiffView;
+  readonly belowView: BelowView;
   readonly rate: TokenRate;
 }
 

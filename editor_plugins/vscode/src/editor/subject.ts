@@ -10,7 +10,7 @@ export function aboutOf(page: vscode.Uri): string | undefined {
 }
 
 /** The document of an editor; of a page's editor the document that the page is about. */
-export function documentOf(editor: vscode.TextEditor): vscode.TextDocument | undefined {
+export function documentOf(editor: Pick<vscode.TextEditor, "document">): vscode.TextDocument | undefined {
   const about = aboutOf(editor.document.uri);
   if (about === undefined) return editor.document;
   return vscode.workspace.textDocuments.find((document) => document.uri.toString() === about);

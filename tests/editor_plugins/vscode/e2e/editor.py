@@ -211,8 +211,12 @@ DRAWN = """() => [...document.querySelectorAll('.view-lines span')].flatMap(span
   .map(which => getComputedStyle(span, which).content)
   .filter(text => text.startsWith('"')).map(text => text.slice(1, -1).replaceAll('\\\\"', '"')))"""
 
-PATIENT = {"applyService.timeoutSeconds": 290, "applyService.connectTimeoutSeconds": 60}
-"""The machine may be busy."""
+PATIENT = {
+    "applyService.timeoutSeconds": 290,
+    "applyService.connectTimeoutSeconds": 60,
+    "applyService.preview": "beside",
+}
+"""The machine may be busy, and most tests edit the file that they look at."""
 
 
 def wait_until(is_so: Callable[[], bool], within_s: float, describe: Callable[[], str]) -> None:

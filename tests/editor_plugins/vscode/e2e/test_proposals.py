@@ -79,6 +79,24 @@ def test_a_hunk_accepted_by_its_own_button(editor: Editor) -> None:
     assert editor.save("lens.py") == FIRST_HUNK
 
 
+def test_the_preview_shows_what_comes_below_what_goes(editor: Editor, service: str) -> None:
+    editor.configure(url=service, preview="below")
+    editor.open("below.py", "a = 1\nb = 2\nc = 3\nd = 4\n")
+    editor.apply(replaced("b = 2\n", "b = 20\n") + replaced("d = 4\n", "d = 40\n"))
+    editor.wait_for_status("2 hunks")
+    page = editor.page.locator(".editor-group-container.active .view-lines").first
+    wanted = ["a = 1", "b = 2", "b = 20", "c = 3", "d = 4", "d = 40"]
+    wait_until(lambda: page.inner_text().replace("\xa0", " ").split("\n")[:6] == wanted, 60, page.inner_text)
+    editor.press("Control+Alt+y")
+    editor.wait_for_status("1 hunk")
+    wanted.remove("b = 2")
+    wait_until(lambda: page.inner_text().replace("\xa0", " ").split("\n")[:5] == wanted, 60, page.inner_text)
+    editor.press("Alt+F5", "Control+Alt+n")
+    editor.wait_for_status("ready")
+    editor.page.locator('.tab.active.dirty[data-resource-name="below.py"]').first.wait_for()
+    assert editor.save("below.py") == b"a = 1\nb = 20\nc = 3\nd = 4\n"
+
+
 def test_rejected_all_leaves_the_file(editor: Editor) -> None:
     editor.open("reject.py", ORIGINAL)
     editor.apply(UPDATE)
