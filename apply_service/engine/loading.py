@@ -181,7 +181,7 @@ def make_ready(
         ) from error
     tested = {"buckets": found.buckets, "determinism": found.determinism, "query_grain": found.query_grain}
     options: dict[str, Any] = {**tested, **room, **found_options(engine_options, found)}
-    engine = engine_type(model, name=name, pass_times=found.pass_times, **options)
+    engine = engine_type(model, name=name, **options)
     return LoadedModel(engine, directory, record, found, memory=memory)
 
 

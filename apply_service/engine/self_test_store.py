@@ -14,6 +14,7 @@ import platform
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,20 +25,17 @@ import transformers
 
 from apply_service.engine.kv_cache import KVShape
 from apply_service.engine.record import DEFAULT_BUCKETS
-from apply_service.engine.self_test import PROBE_SLOTS, SelfTest, run_self_test, time_passes
-from apply_service.engine.torch_local import TorchEngine, consistent
+from apply_service.engine.self_test import PROBE_SLOTS, SelfTest, run_self_test
+from apply_service.engine.torch_local import TorchEngine
 from apply_service.engine.weights import PIECE, fp8_ways, multiply_in_pieces, n_fused, pack_matrices
 
-VERSION = 6
+VERSION = 7
 """Of the self-test.  Records of other versions are ignored."""
 CUDA_BUCKETS = (32, 64, 128, 192, 256)
 """Used in place of the default ones, because fewer rows take no less time on CUDA."""
 LARGE_BUCKET = 512
 """On CUDA, also for models of up to `SMALL_MODEL` weights, where the overhead of a pass counts most."""
 SMALL_MODEL = 3e9
-RETIMED_WEIGHTS = 3e7
-"""On a CPU, passes of models of up to this size are timed again at every start, in a tenth of a second: the machine may
-have been busy before.  Larger models correct their times while they serve."""
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +50,7 @@ class SelfTestStore:
         """The record of a key (`fingerprint`); None if there is none that can be read."""
         try:
             values: dict[str, Any] = json.loads(self._path(key).read_text(encoding="utf-8"))
-            for name in ("differing_rows", "flipped_choices", "pass_times"):
+            for name in ("differing_rows", "flipped_choices"):
                 values[name] = {int(bucket): float(value) for bucket, value in values[name].items()}
             return SelfTest(**values | {name: tuple(values[name]) for name in ("buckets", "notes")})
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -108,17 +106,7 @@ def find_self_test(
         in_pieces = replace(find_options(model, name, buckets, options), piece=PIECE)
         found = max(found, in_pieces, key=lambda one: len(one.buckets))
     multiply_in_pieces(model, found.piece)
-    n_weights, device = sum(weight.numel() for weight in model.parameters()), next(model.parameters()).device
-    if known is not None and device.type == "cpu" and n_weights <= RETIMED_WEIGHTS:
-        tested: dict[str, Any] = {
-            "buckets": known.buckets,
-            "query_grain": known.query_grain,
-            "kv_cache_bytes": _bytes(model),
-        }
-        times = time_passes(TorchEngine(model, name=name, **tested, **found_options(options, known)))
-        least = {bucket: min(seconds, known.pass_times[bucket]) for bucket, seconds in times.items()}
-        found = replace(known, pass_times=consistent(least))
-    if store is not None and found != known:
+    if store is not None and known is None:
         store.put(key, found)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         # The engine of the self-test is part of a ring of references; its slots are a whole context's.
@@ -144,10 +132,14 @@ def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping
         ways.append({**options, "cuda_graphs": "off"})
         if options.get("attention", "auto") == "auto":
             ways.append({**options, "cuda_graphs": "off", "attention": "sdpa"})
-    notes: list[str] = []
+    parameter, notes = next(model.parameters()), list[str]()
+    shape = KVShape.of(model.config.get_text_config(), parameter.dtype, parameter.device)
+    engine_of = partial(
+        TorchEngine, model, name=name, buckets=buckets, kv_cache_bytes=PROBE_SLOTS * shape.bytes_per_slot
+    )
     for way in ways:
         try:
-            found = run_self_test(TorchEngine(model, name=name, buckets=buckets, kv_cache_bytes=_bytes(model), **way))
+            found = run_self_test(engine_of(**way))
         except Exception as error:  # a broken driver or compiler raises anything
             if way is ways[-1]:
                 raise
@@ -157,11 +149,6 @@ def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping
             continue
         return replace(found, notes=(*notes, *found.notes))
     raise AssertionError("there is always a way")
-
-
-def _bytes(model: Any) -> int:
-    parameter = next(model.parameters())
-    return PROBE_SLOTS * KVShape.of(model.config.get_text_config(), parameter.dtype, parameter.device).bytes_per_slot
 
 
 def found_options(options: Mapping[str, Any], found: SelfTest) -> dict[str, Any]:
