@@ -164,7 +164,7 @@ ablations: $(STAMP)  ## short training runs, each without one choice of the reci
 	$(BIN)/python -m docs.generate
 
 # An hour or two, and resumable as eval-dev: merge alone, model alone, both; on fewer edits also the model free, where an edit takes many
-# times as long; the start and long files.  EMBEDDED='--limit 20 --fresh' tries it.
+# times as long.  EMBEDDED='--limit 20 --fresh' tries it.
 EMBEDDED_RUN = $(BIN)/python -m benchmarks.embedded.model --data $(EVAL_DATA)/real_diffs_dev.jsonl
 EMBEDDED_WAYS = --ways merge,model-constrained,auto
 EMBEDDED_FREE = --timeout 30 --limit
@@ -173,7 +173,6 @@ eval-embedded: $(STAMP)  ## the embedded model on the development sets, an hour 
 	$(EMBEDDED_RUN) --name model-written --updates $(EVAL_DATA)/model_snippets_dev.jsonl $(EMBEDDED_WAYS) --out runs/$@/model-written $(EMBEDDED)
 	$(EMBEDDED_RUN) --name sketched-free $(EMBEDDED_FREE) 60 --out runs/$@/sketched-free $(EMBEDDED)
 	$(EMBEDDED_RUN) --name model-written-free --updates $(EVAL_DATA)/model_snippets_dev.jsonl $(EMBEDDED_FREE) 40 --out runs/$@/model-written-free $(EMBEDDED)
-	$(BIN)/python -m benchmarks.embedded.goals
 	$(BIN)/python -m docs.generate
 
 calibrate: $(STAMP)  ## count how often the embedded model is right when it is how sure; DATA as for train
