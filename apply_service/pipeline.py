@@ -308,7 +308,6 @@ def finish(
         merged_code=merged_code,
         strategy=outcome.strategy,
         windows=outcome.windows,
-        invented_lines=outcome.invented_lines,
         finish_reason=FinishReason.STOP,
         format=edit.format_name,
         language=job.language,

@@ -47,8 +47,6 @@ class Decided(NamedTuple):
     line_logprobs: Mapping[int, float]
     """For each line of the text, the least log probability of a decision."""
     stats: DecodeStats
-    invented_lines: int | None
-    """How many lines no source has; None if the target was not constrained to the sources."""
     logprob: float | None = None
     """Log probability of all decisions together; None if the engine does not know it."""
 
@@ -168,8 +166,7 @@ class Target:
     ) -> Deciding:
         with ExitStack() as stack:
             writings = [
-                Writing(job, self, stack.enter_context(open_decoding(job, request, self, drafter, deadline)))
-                for job in jobs
+                Writing(self, stack.enter_context(open_decoding(job, request, self, drafter, deadline))) for job in jobs
             ]
             yield from _written(writings, is_streamed=is_streamed)
         return [writing.result() for writing in writings]
@@ -184,7 +181,7 @@ class Target:
                 if request.max_tokens is not None and len(forced.ids) > request.max_tokens:
                     return None
                 decoding = open_decoding(job, request, self, forced, deadline)
-                writings.append(Writing(job, self, stack.enter_context(decoding), forced))
+                writings.append(Writing(self, stack.enter_context(decoding), forced))
             yield from _written(writings, is_streamed=False)
         if any(writing.decoding.finish_reason is not FinishReason.STOP for writing in writings):
             return None
@@ -286,9 +283,8 @@ def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[Tok
 class Writing:
     """One job being written.  `forced`: the text it must write, if the text is only scored."""
 
-    def __init__(self, job: EditJob, target: Target, decoding: Decoding, forced: Forced | None = None) -> None:
+    def __init__(self, target: Target, decoding: Decoding, forced: Forced | None = None) -> None:
         self.decoding = decoding
-        self._job = job
         self._forced = forced
         self._format = target.prompt_format
         self._stream = target.prompt_format.open_stream()
@@ -318,18 +314,13 @@ class Writing:
             )
         # A stop within the last window, as at a closing tag, leaves forced tokens behind it unwritten.
         decisions = self._decisions if forced is None else forced.decisions[: len(self._logprobs)]
-        rules = decoding.constraint if forced is None else forced.rules
         decided = [logprob if is_one else None for logprob, is_one in zip(self._logprobs, decisions, strict=True)]
         total = None
         if None not in self._logprobs:
             is_allowed = forced is None or forced.is_allowed
             total = math.fsum(logprob for logprob in decided if logprob is not None) if is_allowed else -math.inf
-        merged, invented = self._format.decode_output(decoding.output_ids), None
-        if rules is not None:  # lines of neither the original nor the update (as the merger reads it)
-            known = {"", *self._job.original.split("\n"), *self._job.prediction.update_lines}
-            invented = sum(line not in known for line in merged.split("\n"))
         line_logprobs = least_by_line(decided, self._format.lines_of(decoding.output_ids))
-        return Decided(merged, line_logprobs, decoding.stats, invented, total)
+        return Decided(self._format.decode_output(decoding.output_ids), line_logprobs, decoding.stats, total)
 
 
 def in_process(decider: Decider) -> Target:

@@ -67,7 +67,7 @@ class RemoteTarget:
             for call in calls:
                 reply = call.reply()
                 merged = TAGS.unwrap(reply.text)
-                decided.append(Decided(merged, line_logprobs(reply.text, reply.tokens), count(reply), None))
+                decided.append(Decided(merged, line_logprobs(reply.text, reply.tokens), count(reply)))
         return decided
 
     def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:  # noqa: ARG002
