@@ -225,15 +225,13 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
     # milliseconds; where other processes keep a thread waiting, passes then take several times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
-        import torch
+        import torch  # noqa: F401
         import transformers  # noqa: F401
     except ImportError as error:
         raise missing_extra(f"The model {source} runs on torch and transformers", "models") from error
     from apply_service.engine.loading import load_model
     from apply_service.engine.self_test_store import SelfTestStore
 
-    if settings.torch_threads is not None:
-        torch.set_num_threads(settings.torch_threads)
     return load_model(
         source,
         allow_remote_code=settings.allow_remote_code,

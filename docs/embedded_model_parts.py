@@ -42,7 +42,7 @@ def ways() -> str:
 
 def _about(run: Mapping[str, Any]) -> str:
     start = run["provenance"]
-    threads = run["torch_threads"] or start["hardware"]["n_cpus"]
+    threads = run.get("torch_threads") or start["hardware"]["n_cpus"]
     part = "" if run["complete"] else ", stopped before its end"
     return (
         f"{run['n_edits']} edits{part}; {start['hardware']['cpu']}, {threads} threads; {start['created'][:10]}; "

@@ -214,7 +214,6 @@ def _add_run(add: Add) -> None:
     add("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"), help="of the target")
     add("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="of its weights")
     add("--window", type=positive, metavar="N", help="drafted tokens of a pass (default: the engine's choice)")
-    add("--torch-threads", type=positive, metavar="N", help="CPU threads of a pass")
     add("--kv-cache-mb", type=positive, default=1024, metavar="N", help="for keys and values")
     add("--server", metavar="URL", help="measure a running service instead of a target in this process")
     add("--dialect", choices=DIALECTS, default="native", help="what the server speaks")

@@ -331,8 +331,6 @@ def open_any(name: str, settings: Settings) -> Target:
     """A target of this process by its name, "replay:SHAPE" included.  Raises as `load_target` and `load_replay`."""
     if not name.startswith(PREFIX):
         return load_target(name, settings)
-    if settings.torch_threads is not None:
-        torch.set_num_threads(settings.torch_threads)
     loaded = load_replay(
         name,
         device=settings.device,
