@@ -41,7 +41,7 @@ from apply_service.edits.fidelity import (
 from apply_service.edits.markers import is_marker
 from apply_service.edits.reply import name_finding, read_reply
 from apply_service.edits.windows import Region, find_regions
-from apply_service.engine.calibration import Signals
+from apply_service.engine.record import Signals
 from apply_service.errors import (
     ApplyError,
     BadEncoding,

@@ -17,7 +17,7 @@ from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Forced, Step
 from apply_service.drafting.drafter import open_drafter
-from apply_service.engine.calibration import DEFAULT_THRESHOLDS, UNTRAINED, Calibration, Thresholds
+from apply_service.engine.record import DEFAULT_THRESHOLDS, UNTRAINED, Calibration, Thresholds
 from apply_service.errors import ContextLimitExceeded, Truncated, UnsupportedParameter
 from apply_service.protocols import (
     Constraint,

@@ -11,7 +11,7 @@ import pytest
 
 from apply_service.edits.alternatives import find_alternatives
 from apply_service.edits.windows import cut_job, find_regions
-from apply_service.engine.calibration import Calibration, ProbabilityMap, Thresholds
+from apply_service.engine.record import Calibration, ProbabilityMap, Thresholds
 from apply_service.errors import CheckFailed, NeedsMoreContext, Truncated
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.protocols import EditJob, StopFinder

@@ -30,7 +30,7 @@ from apply_service.engine.progress import telling
 from apply_service.engine.record import ModelRecord
 from apply_service.engine.self_test import SelfTest
 from apply_service.engine.self_test_store import SelfTestStore, buckets_on, find_self_test, found_options
-from apply_service.engine.torch_local import KV_CACHE_BYTES, TorchEngine
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
 from apply_service.engine.weights import (
     LEAST_SHARE,
     WeightsSetting,
@@ -92,8 +92,6 @@ def load_model(
     """
     directory = find_directory(name, unpack_to, allow_remote_code=allow_remote_code)
     record = ModelRecord.read(directory)
-    if window is not None:
-        record = replace(record, buckets=(window + 1,))
     if adapter is not None:
         record = replace(record, calibration=None)
     where = pick_device(device)
@@ -110,13 +108,15 @@ def load_model(
         add_adapter(model, adapter)
     room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
     plans = [
-        plan_memory(model, kind, where, n_rows=record.buckets[-1], kv_cache_bytes=kv_cache_bytes, **engine_options)
+        plan_memory(model, kind, where, n_rows=most_rows(window), kv_cache_bytes=kv_cache_bytes, **engine_options)
         for kind in formats
         if weights != "auto" or known_share(model, kind) >= LEAST_SHARE
     ]
     plan = first_fitting(plans, name)
     model = bring(model, plan.weights_format, where)
-    loaded = make_ready(model, name, record, directory, room, engine_options, self_tests=self_tests, memory=plan)
+    loaded = make_ready(
+        model, name, record, directory, room, engine_options, window=window, self_tests=self_tests, memory=plan
+    )
     refuse_other_logits(loaded.engine, name)
     return loaded
 
@@ -161,6 +161,7 @@ def make_ready(
     room: Mapping[str, int],
     engine_options: Mapping[str, Any],
     *,
+    window: int | None,
     self_tests: SelfTestStore | None,
     memory: MemoryPlan,
     engine_type: type[TorchEngine] = TorchEngine,
@@ -169,8 +170,9 @@ def make_ready(
     to it and to the one that is tested, `room` (bytes) to it alone.  Raises ModelNotLoadable: the model does not run
     with our attention."""
     fuse_norms(model)
+    buckets = buckets_on(model) if window is None else (window + 1,)
     try:
-        found = find_self_test(model, name, buckets_on(model, record.buckets), self_tests, engine_options)
+        found = find_self_test(model, name, buckets, self_tests, engine_options)
     except MissingDependency:
         raise
     except Exception as error:  # whatever an unknown architecture trips over
@@ -183,6 +185,11 @@ def make_ready(
     options: dict[str, Any] = {**tested, **room, **found_options(engine_options, found)}
     engine = engine_type(model, name=name, **options)
     return LoadedModel(engine, directory, record, found, memory=memory)
+
+
+def most_rows(window: int | None) -> int:
+    """Rows of the largest pass on a CPU, with windows of `window` draft tokens (None: the engine's choice)."""
+    return DEFAULT_BUCKETS[-1] if window is None else window + 1
 
 
 def pick_device(device: str) -> torch.device:

@@ -24,9 +24,8 @@ import torch
 import transformers
 
 from apply_service.engine.kv_cache import KVShape
-from apply_service.engine.record import DEFAULT_BUCKETS
 from apply_service.engine.self_test import PROBE_SLOTS, SelfTest, run_self_test
-from apply_service.engine.torch_local import TorchEngine
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
 from apply_service.engine.weights import PIECE, fp8_ways, multiply_in_pieces, n_fused, pack_matrices
 
 VERSION = 7
@@ -156,9 +155,9 @@ def found_options(options: Mapping[str, Any], found: SelfTest) -> dict[str, Any]
     return {**options, "attention": found.attention, "cuda_graphs": "on" if found.has_graphs else "off"}
 
 
-def buckets_on(model: Any, buckets: Sequence[int]) -> tuple[int, ...]:
-    """Row counts of passes on the model's device, or those of its record if they are not the default ones."""
-    if tuple(buckets) != DEFAULT_BUCKETS or next(model.parameters()).device.type == "cpu":
-        return tuple(buckets)
+def buckets_on(model: Any) -> tuple[int, ...]:
+    """Row counts of passes on the model's device."""
+    if next(model.parameters()).device.type == "cpu":
+        return DEFAULT_BUCKETS
     n_weights = sum(weight.numel() for weight in model.parameters())
     return (*CUDA_BUCKETS, LARGE_BUCKET) if n_weights <= SMALL_MODEL else CUDA_BUCKETS

@@ -35,10 +35,11 @@ from apply_service.engine.passes import (
     raise_known,
     read_decisions,
 )
-from apply_service.engine.record import DEFAULT_BUCKETS
 from apply_service.engine.sampling import choose, choose_greedily, logprobs_of
 from apply_service.protocols import Part, Session, Verification, Window
 
+DEFAULT_BUCKETS = (4, 8, 16, 32, 64, 128, 256)
+"""Row counts of passes, where a device has no others."""
 KEY_GRAIN = 512
 """Attention reads keys in multiples of this, the key block of the CPU kernel.
 

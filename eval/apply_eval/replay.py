@@ -25,11 +25,11 @@ from apply_service.build import load_target
 from apply_service.deadline import Deadline
 from apply_service.engine.attention import register
 from apply_service.engine.layout import WindowRows
-from apply_service.engine.loading import LoadedModel, make_ready, pick_device
+from apply_service.engine.loading import LoadedModel, make_ready, most_rows, pick_device
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
-from apply_service.engine.record import DEFAULT_BUCKETS, ModelRecord
+from apply_service.engine.record import ModelRecord
 from apply_service.engine.self_test_store import SelfTestStore
-from apply_service.engine.torch_local import KV_CACHE_BYTES, TorchEngine
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
 from apply_service.engine.weights import WeightsSetting, bring, candidates, dtype_of
 from apply_service.errors import Truncated, UnknownModel
 from apply_service.prompts.tokenizer import ContentTokenizer, IncrementalDecoder, lines_of_tokens, text_sources
@@ -180,17 +180,17 @@ def load_replay(
     Raises UnknownModel: no such shape. MissingDependency: the device can't have its weights. ModelTooLarge: it does not
     fit."""
     shape, where = find_shape(name), pick_device(device)
-    record = ModelRecord(DEFAULT_BUCKETS if window is None else (window + 1,))
     room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
-    planned = {"n_rows": record.buckets[-1], **room, **engine_options}
+    planned = {"n_rows": most_rows(window), **room, **engine_options}
     model, plan = make_model(shape, where, dtype, weights=weights, room=planned)
     return make_ready(
         model,
         name,
-        record,
+        ModelRecord(),
         FILES,
         room,
         engine_options,
+        window=window,
         self_tests=self_tests,
         memory=plan,
         engine_type=ReplayEngine,

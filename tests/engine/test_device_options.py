@@ -107,4 +107,4 @@ def test_a_kernel_asked_for_by_name_is_not_replaced(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_cpu_keeps_its_row_counts() -> None:
-    assert buckets_on(tiny_model("llama"), DEFAULT_BUCKETS) == DEFAULT_BUCKETS
+    assert buckets_on(tiny_model("llama")) == DEFAULT_BUCKETS
