@@ -27,7 +27,7 @@ from apply_service.target import Decider, Runtime, Target
 if TYPE_CHECKING:
     from apply_service.engine.loading import LoadedModel
     from apply_service.engine.self_test import SelfTest
-    from apply_service.engine.weights import WeightsSetting
+    from apply_service.engine.weights import Weights
     from apply_service.service import Service
 
 ACTIVE_ON_CPU = 4
@@ -182,7 +182,7 @@ def runs_on_numpy(source: str, settings: Settings) -> bool:
         source == EMBEDDED
         and settings.device in ("auto", "cpu")
         and settings.dtype in ("auto", "float32")
-        and all(one in ("local", "auto", "sdpa", "off") for one in asked)
+        and all(one in ("local", "own", "auto", "sdpa", "off") for one in asked)
     )
 
 
@@ -239,7 +239,7 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
         adapter=Path(settings.adapter).expanduser() if settings.adapter and source == settings.model else None,
         device=settings.device,
         dtype=settings.dtype,
-        weights=cast("WeightsSetting", settings.weights),
+        weights=cast("Weights", settings.weights),
         window=settings.window,
         kv_cache_bytes=settings.kv_cache_mb * 2**20,
         prefix_cache_bytes=settings.prefix_cache_mb * 2**20,

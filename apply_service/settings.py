@@ -195,10 +195,9 @@ class Settings:
         "Where the model runs; `auto` takes CUDA where there is one.")
     dtype: str = _engine("auto", ("auto", "float32", "bfloat16"),
         "Number format of the weights; `auto` takes what suits the device.")
-    weights: str = _engine("auto", ("auto", "bf16", "fp8", "int8"),
-        "Weights of the layers: `bf16`, `fp8` (row-wise; from compute capability 9.0 on) or `int8` (alone, "
-        "activations as they are). `auto` keeps the model's own format and on CUDA takes a smaller one where it does "
-        "not fit.")
+    weights: str = _engine("own", ("own", "fp8", "int8"),
+        "Weights of the layers: of `dtype`, as the model's `own`, or in 8 bits: `fp8` (activations too; from compute "
+        "capability 9.0 on) or `int8`.")
     attention: str = _engine("auto", ("auto", "sdpa", "triton"),
         "What attention runs on: `sdpa`, PyTorch's own, or the `triton` kernel; `auto` takes the kernel on CUDA where "
         "the self-test passes with it.")

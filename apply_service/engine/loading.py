@@ -20,10 +20,10 @@ from apply_service.engine.attention import register
 from apply_service.engine.gguf import unpacked
 from apply_service.engine.memory import (
     MemoryPlan,
-    first_fitting,
     free_bytes,
     n_stored_weights,
     plan_memory,
+    refuse_plan,
     refuse_too_large,
 )
 from apply_service.engine.progress import telling
@@ -32,13 +32,11 @@ from apply_service.engine.self_test import SelfTest
 from apply_service.engine.self_test_store import SelfTestStore, buckets_on, find_self_test, found_options
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
 from apply_service.engine.weights import (
-    LEAST_SHARE,
-    WeightsSetting,
+    Weights,
     bring,
-    candidates,
     dtype_of,
     fuse_norms,
-    known_share,
+    refuse_format,
 )
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused
 from apply_service.models import EMBEDDED, embedded_directory
@@ -67,7 +65,7 @@ def load_model(
     *,
     device: str = "auto",
     dtype: str = "auto",
-    weights: WeightsSetting = "auto",
+    weights: Weights = "own",
     window: int | None = None,
     allow_remote_code: bool = False,
     kv_cache_bytes: int = KV_CACHE_BYTES,
@@ -95,8 +93,8 @@ def load_model(
     if adapter is not None:
         record = replace(record, calibration=None)
     where = pick_device(device)
-    formats = candidates(weights, where)
-    model = _from_pretrained(directory, name, dtype_of(weights, dtype, where), allow_remote_code).eval()
+    refuse_format(weights, where)
+    model = _from_pretrained(directory, name, dtype_of(dtype, where), allow_remote_code).eval()
     if getattr(model, "_is_stateful", False):
         raise ModelNotLoadable(
             "the model keeps a recurrent state, which can't be rewound after a rejected draft",
@@ -107,13 +105,10 @@ def load_model(
     if adapter is not None:
         add_adapter(model, adapter)
     room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
-    plans = [
-        plan_memory(model, kind, where, n_rows=most_rows(window), kv_cache_bytes=kv_cache_bytes, **engine_options)
-        for kind in formats
-        if weights != "auto" or known_share(model, kind) >= LEAST_SHARE
-    ]
-    plan = first_fitting(plans, name)
-    model = bring(model, plan.weights_format, where)
+    n_rows = most_rows(window)
+    plan = plan_memory(model, weights, where, n_rows=n_rows, kv_cache_bytes=kv_cache_bytes, **engine_options)
+    refuse_plan(plan, name)
+    model = bring(model, weights, where)
     loaded = make_ready(
         model, name, record, directory, room, engine_options, window=window, self_tests=self_tests, memory=plan
     )
