@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from apply_service.drafting.drafter import check_drafter
 from apply_service.engine.record import ModelRecord
@@ -22,7 +22,7 @@ from apply_service.protocols import DraftEngine, Engine
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
 from apply_service.settings import Settings
-from apply_service.target import Decider, Runtime, Target
+from apply_service.target import Decider, Runtime, Target, no_target
 
 if TYPE_CHECKING:
     from apply_service.engine.loading import LoadedModel
@@ -48,7 +48,7 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
     large = WorkerPool(settings.large_edit_workers) if settings.large_edit_workers else None
     if small is not None:
         small.submit(os.getpid)
-    portable = replace(runtime, load=_no_target)
+    portable = replace(runtime, load=no_target)
     return Service(
         lambda request, deadline: run(request, runtime, deadline),
         readers=Readers(
@@ -71,10 +71,6 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
         default_timeout_s=settings.default_timeout_s,
         max_timeout_s=settings.max_timeout_s,
     )
-
-
-def _no_target(model: str) -> NoReturn:
-    raise AssertionError(f"{model} was requested, but no target is needed here")
 
 
 def active_limit(settings: Settings) -> int:

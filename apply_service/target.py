@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, NoReturn, Protocol
 
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
@@ -321,6 +321,12 @@ class Writing:
             total = math.fsum(logprob for logprob in decided if logprob is not None) if is_allowed else -math.inf
         line_logprobs = least_by_line(decided, self._format.lines_of(decoding.output_ids))
         return Decided(self._format.decode_output(decoding.output_ids), line_logprobs, decoding.stats, total)
+
+
+def no_target(name: str) -> NoReturn:
+    """`Runtime.load` where no request may need a target.  Raises UnsupportedParameter."""
+    message, remedy = "no model takes part here", "use strategy exact, or send the files as `edits`"
+    raise UnsupportedParameter(message, value=name, remedy=remedy)
 
 
 def in_process(decider: Decider) -> Target:

@@ -75,10 +75,10 @@ def load_model(
     adapter: Path | None = None,
     **engine_options: Any,
 ) -> LoadedModel:
-    """Load weights, plug our attention in, and find by self-test which buckets are bit-equal, unless `self_tests` knows
-    it.  `engine_options` go to `TorchEngine`.  GGUF files are unpacked into `unpack_to` (None: the platform's folder
-    for state).  `adapter`: folder of a LoRA adapter, which is added to the weights; the model's calibration is then not
-    used.
+    """Load weights, plug our attention in, and find by self-test which buckets are bit-equal, unless `self_tests` has
+    the result.  `engine_options` go to `TorchEngine`.  GGUF files are unpacked into `unpack_to` (None: the platform's
+    folder for state).  `adapter`: folder of a LoRA adapter, which is added to the weights; the model's calibration is
+    then not used.
 
     Raises:
         UnknownModel: no such file, folder or id.

@@ -94,9 +94,9 @@ def fingerprint(model: Any, buckets: Sequence[int], wanted: str = "") -> str:
 def find_self_test(
     model: Any, name: str, buckets: Sequence[int], store: SelfTestStore | None, options: Mapping[str, Any]
 ) -> SelfTest:
-    """Pack the matrices of `model`, and tell what the self-test finds of it here with these options of the engine, from
-    `store` where it is known there.  Matrices are multiplied in pieces only where more row counts agree that way.  Says
-    in the log what passes run on.  Raises Exception: whatever the model trips over, run with windows over slots."""
+    """Pack the matrices of `model`, and return its self-test with these options of the engine: the one in `store`, or a
+    new one.  Matrices are multiplied in pieces only if more row counts agree that way.  Logs what passes run on.
+    Raises Exception: whatever goes wrong in a model that does not suit the engine."""
     key = fingerprint(model, buckets, repr(sorted(options.items())))  # packed weights can't be sampled
     pack_matrices(model)
     known = None if store is None else store.get(key)
@@ -123,9 +123,9 @@ def find_self_test(
 
 
 def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping[str, Any]) -> SelfTest:
-    """The self-test with the first of the ways of running that passes it, from what was asked for to what is plainest;
-    its `notes` say why better ones did not.  What was asked for by name is not replaced.  Raises Exception: whatever
-    the last way, or what was asked for by name, trips over."""
+    """Try ways to run passes, from the one that was asked for to the plainest, and return the self-test of the first
+    that works; its `notes` say why the others did not.  What was asked for by name is not replaced.  Raises Exception:
+    the error of the last way."""
     ways = [dict(options)]
     if torch.cuda.is_available() and options.get("cuda_graphs", "auto") == "auto":
         ways.append({**options, "cuda_graphs": "off"})
