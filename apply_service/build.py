@@ -25,10 +25,12 @@ from apply_service.settings import Settings
 from apply_service.target import Decider, Runtime, Target, no_target
 
 if TYPE_CHECKING:
+    from apply_service.deadline import Deadline
     from apply_service.engine.loading import LoadedModel
     from apply_service.engine.self_test import SelfTest
     from apply_service.engine.weights import Weights
     from apply_service.service import Service
+    from apply_service.types import ApplyRequest
 
 ACTIVE_ON_CPU = 4
 ACTIVE_ELSEWHERE = 64
@@ -40,7 +42,7 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
 
     Worker processes start when they are first needed, except one that reads small edits, which starts now.
     """
-    from apply_service.pipeline import read_or_apply, run
+    from apply_service.pipeline import ReadEdit, Running, read_or_apply, run
     from apply_service.service import Readers, Service, count_chars
     from apply_service.serving.workers import WorkerPool
 
@@ -49,20 +51,15 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
     if small is not None:
         small.submit(os.getpid)
     portable = replace(runtime, load=no_target)
+
+    def answer(request: ApplyRequest, deadline: Deadline, edit: ReadEdit | None = None) -> Running:
+        is_large = edit is not None and count_chars(request) >= settings.large_edit_chars
+        return run(request, runtime, deadline, edit, finishes_in_worker=is_large)
+
     return Service(
-        lambda request, deadline: run(request, runtime, deadline),
+        answer,
         readers=Readers(
-            small,
-            large,
-            settings.large_edit_chars,
-            read=lambda request: partial(read_or_apply, request, portable),
-            resume=lambda request, deadline, edit: run(
-                request,
-                runtime,
-                deadline,
-                edit,
-                finishes_in_worker=count_chars(request) >= settings.large_edit_chars,
-            ),
+            small, large, settings.large_edit_chars, read=lambda request: partial(read_or_apply, request, portable)
         ),
         is_remote=lambda request: _source(request.model or runtime.models[0], settings).startswith(REMOTE_PREFIX),
         max_active=active_limit(settings),

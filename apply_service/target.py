@@ -291,7 +291,7 @@ class Writing:
         self._logprobs: list[float | None] = []
         self._decisions: list[bool] = []
         self.n_reported = 0
-        """Passes that a token event has told of."""
+        """Passes that a token event has reported."""
 
     def take(self, step: Step | None) -> str:
         """The text that a pass adds."""

@@ -25,9 +25,9 @@ from apply_eval.numbers import empty_table, progress
 from apply_eval.provenance import provenance
 from apply_service.batch import PatchRequest, PatchSource
 from apply_service.batch.patch import apply_patch_request
-from apply_service.errors import ApplyError, ModelError
+from apply_service.errors import ApplyError
 from apply_service.pipeline import apply
-from apply_service.target import Decider, Runtime
+from apply_service.target import Runtime, no_target
 from apply_service.types import ApplyRequest, Verdict
 
 INTENTIONAL = Path(__file__).parent / "peer_intentional.jsonl"
@@ -102,7 +102,7 @@ def judge_case(case: Mapping[str, Any], reasons: Mapping[Key, str]) -> PeerRow:
         else:
             named = case["format"] if case["format"] in NAMED_FORMATS else None
             request = ApplyRequest(case["original"], case["update"], path=case["path"], format=named, strategy="exact")
-            result = apply(request, Runtime(load=_no_model))
+            result = apply(request, Runtime(load=no_target))
             texts, verdicts = {case["path"]: result.merged_code}, list(result.verdicts)
         findings = [verdict for verdict in verdicts if not verdict.is_pass]
         detail = "; ".join(f"{verdict.check}: {verdict.message}" for verdict in findings)
@@ -129,10 +129,6 @@ def _apply_batch(case: Mapping[str, Any]) -> tuple[Texts, list[Verdict]]:
         if item.result is not None and item.path is not None:
             files[item.path] = item.result.merged_code
     return files, [verdict for item in result.items for verdict in item.verdicts]
-
-
-def _no_model(name: str) -> Decider:
-    raise ModelError("no model takes part", value=name)
 
 
 def summarise_peers(rows: Sequence[PeerRow]) -> dict[str, Any]:
