@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from apply_service.drafting.drafter import check_drafter
 from apply_service.engine.record import ModelRecord
@@ -22,13 +22,15 @@ from apply_service.protocols import DraftEngine, Engine
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
 from apply_service.settings import Settings
-from apply_service.target import Decider, Runtime, Target
+from apply_service.target import Decider, Runtime, Target, no_target
 
 if TYPE_CHECKING:
+    from apply_service.deadline import Deadline
     from apply_service.engine.loading import LoadedModel
     from apply_service.engine.self_test import SelfTest
-    from apply_service.engine.weights import WeightsSetting
+    from apply_service.engine.weights import Weights
     from apply_service.service import Service
+    from apply_service.types import ApplyRequest
 
 ACTIVE_ON_CPU = 4
 ACTIVE_ELSEWHERE = 64
@@ -40,7 +42,7 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
 
     Worker processes start when they are first needed, except one that reads small edits, which starts now.
     """
-    from apply_service.pipeline import read_or_apply, run
+    from apply_service.pipeline import ReadEdit, Running, read_or_apply, run
     from apply_service.service import Readers, Service, count_chars
     from apply_service.serving.workers import WorkerPool
 
@@ -48,21 +50,16 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
     large = WorkerPool(settings.large_edit_workers) if settings.large_edit_workers else None
     if small is not None:
         small.submit(os.getpid)
-    portable = replace(runtime, load=_no_target)
+    portable = replace(runtime, load=no_target)
+
+    def answer(request: ApplyRequest, deadline: Deadline, edit: ReadEdit | None = None) -> Running:
+        is_large = edit is not None and count_chars(request) >= settings.large_edit_chars
+        return run(request, runtime, deadline, edit, finishes_in_worker=is_large)
+
     return Service(
-        lambda request, deadline: run(request, runtime, deadline),
+        answer,
         readers=Readers(
-            small,
-            large,
-            settings.large_edit_chars,
-            read=lambda request: partial(read_or_apply, request, portable),
-            resume=lambda request, deadline, edit: run(
-                request,
-                runtime,
-                deadline,
-                edit,
-                finishes_in_worker=count_chars(request) >= settings.large_edit_chars,
-            ),
+            small, large, settings.large_edit_chars, read=lambda request: partial(read_or_apply, request, portable)
         ),
         is_remote=lambda request: _source(request.model or runtime.models[0], settings).startswith(REMOTE_PREFIX),
         max_active=active_limit(settings),
@@ -71,10 +68,6 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
         default_timeout_s=settings.default_timeout_s,
         max_timeout_s=settings.max_timeout_s,
     )
-
-
-def _no_target(model: str) -> NoReturn:
-    raise AssertionError(f"{model} was requested, but no target is needed here")
 
 
 def active_limit(settings: Settings) -> int:
@@ -186,7 +179,7 @@ def runs_on_numpy(source: str, settings: Settings) -> bool:
         source == EMBEDDED
         and settings.device in ("auto", "cpu")
         and settings.dtype in ("auto", "float32")
-        and all(one in ("local", "auto", "sdpa", "off") for one in asked)
+        and all(one in ("local", "own", "auto", "sdpa", "off") for one in asked)
     )
 
 
@@ -236,15 +229,13 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
     if _is_pulled(source):
         hub.find_or_pull(source, allow_code=settings.allow_remote_code)  # torch, too, takes seconds to import
     try:
-        import torch
+        import torch  # noqa: F401
         import transformers  # noqa: F401
     except ImportError as error:
         raise missing_extra(f"The model {source} runs on torch and transformers", "models") from error
     from apply_service.engine.loading import load_model
     from apply_service.engine.self_test_store import SelfTestStore
 
-    if settings.torch_threads is not None:
-        torch.set_num_threads(settings.torch_threads)
     return load_model(
         source,
         allow_remote_code=settings.allow_remote_code,
@@ -252,7 +243,7 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
         adapter=Path(settings.adapter).expanduser() if settings.adapter and source == settings.model else None,
         device=settings.device,
         dtype=settings.dtype,
-        weights=cast("WeightsSetting", settings.weights),
+        weights=cast("Weights", settings.weights),
         window=settings.window,
         kv_cache_bytes=settings.kv_cache_mb * 2**20,
         prefix_cache_bytes=settings.prefix_cache_mb * 2**20,

@@ -231,7 +231,7 @@ def build_parser() -> ArgumentParser:
     command.add_argument("--listen", metavar="HOST:PORT", help=text)
     text = "who decides: auto (default), model, or exact, which never loads a model"
     command.add_argument("--strategy", choices=("auto", "model", "exact"), metavar="NAME", help=text)
-    _add_settings(command, ("engine", "command", "mcp", "backups"), ("keys_file", "allow_open"))
+    _add_settings(command, ("engine", "command", "backups"), ("keys_file", "allow_open"))
 
     command = add_command(
         "connect",

@@ -41,7 +41,7 @@ from apply_service.edits.fidelity import (
 from apply_service.edits.markers import is_marker
 from apply_service.edits.reply import name_finding, read_reply
 from apply_service.edits.windows import Region, find_regions
-from apply_service.engine.calibration import Signals
+from apply_service.engine.record import Signals
 from apply_service.errors import (
     AlteredBytes,
     ApplyError,
@@ -356,7 +356,6 @@ def finish(
         merged_code=merged_code,
         strategy=outcome.strategy,
         windows=outcome.windows,
-        invented_lines=outcome.invented_lines,
         finish_reason=FinishReason.STOP,
         format=edit.format_name,
         language=job.language,

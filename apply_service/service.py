@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from apply_service.deadline import Deadline, cancelled_error, late_error
 from apply_service.decoding.scheduler import Answer, NextPass, Scheduler, joined
@@ -54,8 +54,13 @@ ROOM_POLL_S = 0.01
 """How long to wait before trying again, if someone outside this service holds the room."""
 
 T = TypeVar("T")
-Run = Callable[[ApplyRequest, Deadline], Running]
-"""The pipeline (`pipeline.run`).  It stops when the deadline is over."""
+
+
+class Run(Protocol):
+    """The pipeline.  It stops when the deadline is over."""
+
+    def __call__(self, request: ApplyRequest, deadline: Deadline, edit: ReadEdit = ..., /) -> Running:
+        """`edit`: given if a reader has read the edit before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,6 @@ class Readers:
     """An edit is large if it and its file have at least this many characters together."""
     read: Callable[[ApplyRequest], Callable[[], ApplyResult | ReadEdit]]
     """Gives the function that a worker has to call."""
-    resume: Callable[[ApplyRequest, Deadline, ReadEdit], Running]
-    """Like `run`, for an edit that has been read."""
 
 
 @dataclass(slots=True)
@@ -98,8 +101,10 @@ class Task:
         self.rest: InWorker | None = None
         """The call for a worker process after the last pass."""
 
+        read = () if ticket.edit is None else (ticket.edit,)
+
         def events() -> Running:  # `run` is called only at the first step, because its errors are caught there
-            return (yield from run(ticket.request, ticket.deadline))
+            return (yield from run(ticket.request, ticket.deadline, *read))
 
         self._events = events()
 
@@ -460,11 +465,7 @@ class Service:
     def _task(self, ticket: Ticket) -> Task:
         """Start answering the request, up to the first pass that it needs."""
         ticket.start()
-        run = self._run
-        if self.readers is not None and (edit := ticket.edit) is not None:
-            resume = self.readers.resume
-            run = lambda request, deadline: resume(request, deadline, edit)  # noqa: E731
-        task = Task(ticket, run)
+        task = Task(ticket, self._run)
         task.advance(None)
         return task
 

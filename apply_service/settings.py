@@ -133,8 +133,8 @@ def setting(default: Any, allowed: tuple[Any, ...], text: str, *, group: str, is
     return field(default=default, repr=not is_secret, metadata={"help": text, "group": group, "allowed": allowed})
 
 
-GROUPS = ("http", "engine", "command", "mcp", "backups")
-_http, _engine, _command, _mcp, _backups = (partial(setting, group=name) for name in GROUPS)
+GROUPS = ("http", "engine", "command", "backups")
+_http, _engine, _command, _backups = (partial(setting, group=name) for name in GROUPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,10 +195,9 @@ class Settings:
         "Where the model runs; `auto` takes CUDA where there is one.")
     dtype: str = _engine("auto", ("auto", "float32", "bfloat16"),
         "Number format of the weights; `auto` takes what suits the device.")
-    weights: str = _engine("auto", ("auto", "bf16", "fp8", "int8"),
-        "Weights of the layers: `bf16`, `fp8` (row-wise; from compute capability 9.0 on) or `int8` (alone, "
-        "activations as they are). `auto` keeps the model's own format and on CUDA takes a smaller one where it does "
-        "not fit.")
+    weights: str = _engine("own", ("own", "fp8", "int8"),
+        "Weights of the layers: of `dtype`, as the model's `own`, or in 8 bits: `fp8` (activations too; from compute "
+        "capability 9.0 on) or `int8`.")
     attention: str = _engine("auto", ("auto", "sdpa", "triton"),
         "What attention runs on: `sdpa`, PyTorch's own, or the `triton` kernel; `auto` takes the kernel on CUDA where "
         "the self-test passes with it.")
@@ -241,7 +240,6 @@ class Settings:
     draft_model: str | None = _engine(None, (),
         "Smaller model that drafts for `draft_model`: a folder or a Hugging Face id, with the target's own tokenizer.")
     allow_remote_code: bool = _engine(False, (), "Run Python code that comes with a model. Only for models you trust.")
-    torch_threads: int | None = _engine(None, (1, 1024), "CPU threads of a pass on torch; none leaves it to torch.")
     remote_url: str | None = _engine(None, (),
         "Base URL of the OpenAI-compatible server of the `remote:` models, with the version: https://HOST/v1.")
     remote_key: str | None = _engine(None, (),
@@ -249,25 +247,17 @@ class Settings:
     remote_takes: tuple[str, ...] = _engine(
         ("usage",), ("prediction", "logprobs", "seed", "usage", "max_completion_tokens", "vllm_xargs"),
         "What that server takes beyond plain chat: `prediction` (the predicted merge is sent), `logprobs` (confidence "
-        "is computed), `seed`, `usage` (in streams), `max_completion_tokens` (in the place of `max_tokens`), "
+        "is computed), `seed`, `usage`, `max_completion_tokens` (in the place of `max_tokens`), "
         "`vllm_xargs` (the edit is sent, for our plug-in in vLLM).")
-    remote_stream: bool = _engine(True, (), "Have that server stream, so that text comes as it is written.")
     remote_retries: int = _engine(3, (0, 20),
         "Retries with back-off after a failed connection, 429 or 5xx, before the first byte of an answer.")
-    remote_connect_timeout_s: float = _engine(10.0, (0.001, 86_400),
-        "How long a connection to that server may take, in seconds.")
     remote_silence_timeout_s: float = _engine(60.0, (0.001, 86_400), "How long that server may be silent, in seconds.")
-    remote_max_bytes: int = _engine(64 * 2**20, (1024, 2**31),
-        "Largest answer of that server, in bytes, events included.")
     server: str | None = _command(AUTO, (),
         "URL of a running service that is asked instead of loading a model. `auto`: `apply` asks the one of "
         "`apply-service start` if it runs, has the same model, and no option of an engine is given; `mcp` none.")
     api_key: str | None = _command(None, (), "API key that `apply` sends to `server`.", is_secret=True)
     color: str = _command("auto", ("auto", "always", "never"),
         "Coloured diffs; `auto` colours a terminal unless NO_COLOR is set.")
-    mcp_body_bytes: int = _mcp(256 * 1024, (1024, 2**31),
-        "Largest message to `mcp --listen`, in bytes; a larger one is answered 413. The event loop reads messages: "
-        "text of this size in a millisecond, JSON of brackets in some 60.")
     state_dir: str | None = _backups(None, (), "Folder for backups; none takes the platform's own place for state.")
     backups_kept: int = _backups(10, (1, 10_000), "Backups kept of each file that `--in-place` changed.")
     # fmt: on
@@ -393,22 +383,6 @@ def refuse_unknown(given: Iterable[str], source: str) -> None:
         if name not in known:
             message = f"unknown setting {name!r} ({source})"
             raise SettingsError(message, value=name, limit=known, remedy="correct or remove it")
-
-
-def fleet_settings(args: Mapping[str, Any]) -> Settings:
-    """The settings of all servers of a fleet, from the `args` of its configuration file only.  Raises SettingsError: as
-    `Settings`; a setting has no meaning in a fleet; or there are neither keys nor `allow_open`."""
-    refuse_unknown(args, "args")
-    for spec in setting_specs():
-        if spec.name in args and (spec.group in ("command", "mcp") or spec.name in ("host", "port", "backups_kept")):
-            remedy = "remove it; `http_options` says where Ray listens"
-            raise SettingsError(f"{spec.name} has no meaning on Ray Serve", value=args[spec.name], remedy=remedy)
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in args.items()}
-    settings = Settings(**values)
-    if settings.keys_file is None and not settings.allow_open:
-        remedy = "name a keys_file, or say allow_open: true where only a trusted network reaches Ray"
-        raise SettingsError("no API keys are configured", limit="keys_file, or allow_open", remedy=remedy)
-    return settings
 
 
 def is_color_wanted(settings: Settings, is_terminal: bool, environment: Mapping[str, str] | None = None) -> bool:

@@ -16,7 +16,7 @@ from apply_service.decoding.scheduler import NextPass
 from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
 from apply_service.edits.doubt import find_doubt, how_sure
 from apply_service.edits.windows import Region, cut_job, find_regions, splice
-from apply_service.engine.calibration import Thresholds
+from apply_service.engine.record import Thresholds
 from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.protocols import EditJob
 from apply_service.target import (
@@ -54,7 +54,6 @@ class Outcome:
     """For each line of the merged text, the target's least log probability of a decision; None without a target."""
     windows: tuple[LineRange, ...] = ()
     """The lines of the original that the target decided; empty if it decided all."""
-    invented_lines: int | None = None
     note: str = ""
     """Why a fallback took the target's place."""
     error: ApplyError | None = None
@@ -63,7 +62,7 @@ class Outcome:
     def fall_back(self, job: EditJob, note: str) -> Outcome:
         """This outcome with the predicted merge instead of the target's text."""
         merged = replace(self, merged=job.prediction.text, strategy="fallback", note=note)
-        return replace(merged, confidence=None, line_logprobs=None, invented_lines=None)
+        return replace(merged, confidence=None, line_logprobs=None)
 
 
 MAX_REASONS = 4
@@ -203,7 +202,6 @@ def _decided_by(
     stats = sum_stats(one.stats for one in decided)
     stats.prefill_s = max(one.stats.prefill_s for one in decided)  # windows share their passes
     stats.decode_s = max(one.stats.decode_s for one in decided)
-    invented = [one.invented_lines for one in decided]
     return Outcome(
         merged,
         "windowed" if regions and strategy in ("lattice", "model") else strategy,
@@ -218,7 +216,6 @@ def _decided_by(
             for line, logprob in one.line_logprobs.items()
         },
         windows=tuple(LineRange(region.first_line, region.last_line) for region in regions),
-        invented_lines=None if None in invented else sum(n or 0 for n in invented),
         note="" if not weighed.is_doubted else UNTRIED if thresholds.decides is None else DOUBTED,
     )
 

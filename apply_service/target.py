@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, NoReturn, Protocol
 
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Forced, Step
 from apply_service.drafting.drafter import open_drafter
-from apply_service.engine.calibration import DEFAULT_THRESHOLDS, UNTRAINED, Calibration, Thresholds
+from apply_service.engine.record import DEFAULT_THRESHOLDS, UNTRAINED, Calibration, Thresholds
 from apply_service.errors import ContextLimitExceeded, Truncated, UnsupportedParameter
 from apply_service.protocols import (
     Constraint,
@@ -47,8 +47,6 @@ class Decided(NamedTuple):
     line_logprobs: Mapping[int, float]
     """For each line of the text, the least log probability of a decision."""
     stats: DecodeStats
-    invented_lines: int | None
-    """How many lines no source has; None if the target was not constrained to the sources."""
     logprob: float | None = None
     """Log probability of all decisions together; None if the engine does not know it."""
 
@@ -175,8 +173,7 @@ class Target:
     ) -> Deciding:
         with ExitStack() as stack:
             writings = [
-                Writing(job, self, stack.enter_context(open_decoding(job, request, self, drafter, deadline)))
-                for job in jobs
+                Writing(self, stack.enter_context(open_decoding(job, request, self, drafter, deadline))) for job in jobs
             ]
             yield from _written(writings, is_streamed=is_streamed)
         return [writing.result() for writing in writings]
@@ -197,7 +194,7 @@ class Target:
                 if request.max_tokens is not None and len(forced.ids) > request.max_tokens:
                     return None
                 decoding = open_decoding(job, request, self, forced, deadline)
-                writings.append(Writing(job, self, stack.enter_context(decoding), forced))
+                writings.append(Writing(self, stack.enter_context(decoding), forced))
                 if is_allowed:
                     forced.masks([], forced.ids[:-1])
                     n_tokens = len(decoding.prompt_ids) + len(forced.ids)
@@ -305,16 +302,15 @@ def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[Tok
 class Writing:
     """One job being written.  `forced`: the text it must write, if the text is only scored."""
 
-    def __init__(self, job: EditJob, target: Target, decoding: Decoding, forced: Forced | None = None) -> None:
+    def __init__(self, target: Target, decoding: Decoding, forced: Forced | None = None) -> None:
         self.decoding = decoding
-        self._job = job
         self._forced = forced
         self._format = target.prompt_format
         self._stream = target.prompt_format.open_stream()
         self._logprobs: list[float | None] = []
         self._decisions: list[bool] = []
         self.n_reported = 0
-        """Passes that a token event has told of."""
+        """Passes that a token event has reported."""
 
     def take(self, step: Step | None) -> str:
         """The text that a pass adds."""
@@ -337,18 +333,19 @@ class Writing:
             )
         # A stop within the last window, as at a closing tag, leaves forced tokens behind it unwritten.
         decisions = self._decisions if forced is None else forced.decisions[: len(self._logprobs)]
-        rules = decoding.constraint if forced is None else forced.rules
         decided = [logprob if is_one else None for logprob, is_one in zip(self._logprobs, decisions, strict=True)]
         total = None
         if None not in self._logprobs:
             is_allowed = forced is None or forced.is_allowed
             total = math.fsum(logprob for logprob in decided if logprob is not None) if is_allowed else -math.inf
-        merged, invented = self._format.decode_output(decoding.output_ids), None
-        if rules is not None:  # lines of neither the original nor the update (as the merger reads it)
-            known = {"", *self._job.original.split("\n"), *self._job.prediction.update_lines}
-            invented = sum(line not in known for line in merged.split("\n"))
         line_logprobs = least_by_line(decided, self._format.lines_of(decoding.output_ids))
-        return Decided(merged, line_logprobs, decoding.stats, invented, total)
+        return Decided(self._format.decode_output(decoding.output_ids), line_logprobs, decoding.stats, total)
+
+
+def no_target(name: str) -> NoReturn:
+    """`Runtime.load` where no request may need a target.  Raises UnsupportedParameter."""
+    message, remedy = "no model takes part here", "use strategy exact, or send the files as `edits`"
+    raise UnsupportedParameter(message, value=name, remedy=remedy)
 
 
 def in_process(decider: Decider) -> Target:

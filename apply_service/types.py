@@ -350,8 +350,6 @@ class ApplyResult:
     """With strategy `windowed`: the lines that the target decided; all others are the original's bytes."""
     confidence_kind: ConfidenceKind | None = None
     """None where there is no confidence."""
-    invented_lines: int | None = None
-    """How many lines of the target no source has; None if it was not constrained to the sources."""
     readings: tuple[OtherReading, ...] = ()
     """Other readings of the edit with a chance to be right, likeliest first."""
 

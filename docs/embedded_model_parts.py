@@ -4,7 +4,7 @@ for, and what training learnt, from the files that are kept in `benchmarks/resul
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def ways() -> str:
 
 def _about(run: Mapping[str, Any]) -> str:
     start = run["provenance"]
-    threads = run["torch_threads"] or start["hardware"]["n_cpus"]
+    threads = run.get("torch_threads") or start["hardware"]["n_cpus"]
     part = "" if run["complete"] else ", stopped before its end"
     return (
         f"{run['n_edits']} edits{part}; {start['hardware']['cpu']}, {threads} threads; {start['created'][:10]}; "
@@ -80,40 +80,6 @@ def _strategies(run: Mapping[str, Any]) -> str:
         return ""
     ran = ", ".join(f"`{name}` {n}" for name, n in found["strategies"].items())
     return f"\nStrategies that ran in `auto`: {ran}.\n"
-
-
-def goals() -> str:
-    """The start and long files."""
-    path = RESULTS / "embedded-goals.json"
-    if not path.is_file():
-        return MISSING.format("python -m benchmarks.embedded.goals")
-    found = read(path)
-    start = found["provenance"]
-    threads = found["torch_threads"] or start["hardware"]["n_cpus"]
-    head = f"{start['hardware']['cpu']}, {threads} threads; {start['created'][:10]}; medians.\n\n"
-    return head + table(*_starts(found["starts"])) + "\n" + table(*_files(found["files"]))
-
-
-def _starts(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[str], Iterator[Sequence[str]]]:
-    head = ("start of a process, self-test", "imports", "weights and self-test", "both", "processor time", "n")
-    names = ("import_s", "load_s", "total_s", "processor_s")
-    return head, ((row["self_test"], *(seconds(row[name]) for name in names), str(row["n"])) for row in rows)
-
-
-def _files(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[str], Iterator[Sequence[str]]]:
-    head = ("lines", "asked for", "windows", "ran", "exact", "lines decided", "passes", "tokens", "an edit", "n")
-    return head, (_file(row) for row in rows)
-
-
-def _file(row: Mapping[str, Any]) -> Sequence[str]:
-    about = (f"{row['n_lines']:,}", f"`{row['asked']}`", row["windows"])
-    if "refused" in row:
-        return (*about, f"refused: `{row['refused']}`", "", "", "", "", "", "")
-    decided = f"{row['n_window_lines']} in {row['n_windows']}" if row["n_windows"] else "all"
-    passes = str(row["passes"] + row["prefill_passes"])
-    is_exact = "yes" if row["is_exact"] else "no"
-    figures = (decided, passes, f"{row['tokens']:,}", seconds(row["median_s"]), str(row["n"]))
-    return (*about, f"`{row['strategy']}`", is_exact, *figures)
 
 
 def check() -> str:
@@ -163,7 +129,6 @@ def read(path: Path) -> dict[str, Any]:
 
 EMBEDDED_MODEL_PARTS: Mapping[str, Callable[[], str]] = {
     "embedded-ways": ways,
-    "embedded-goals": goals,
     "embedded-check": check,
     "embedded-ablations": ablations,
 }

@@ -23,7 +23,6 @@ LEFT_OUT = (
     "triton",
     "mcp",
     "gguf",
-    "ray",
 )
 RUN = f"""
 import sys

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from apply_service.api.app import create_app
-from apply_service.engine.calibration import Calibration, ProbabilityMap
+from apply_service.engine.record import Calibration, ProbabilityMap
 from apply_service.pipeline import apply, confidence_in, read_edit, run
 from apply_service.service import Service
 from apply_service.settings import Settings

@@ -319,15 +319,6 @@ def test_a_constraint_that_cannot_hold_is_refused(prompt_format: PlainBytes, ins
     assert (caught.value.value, engine.n_open) == ("sources", 0)
 
 
-@pytest.mark.parametrize(("constrain", "invented"), [("sources", 0), ("none", None), (None, None)])
-def test_the_answer_tells_whether_every_line_has_a_source(
-    constrain: Literal["sources", "none"] | None, invented: int | None
-) -> None:
-    runtime, _ = runtime_writing(MERGED)
-    result = apply(replace(REQUEST, constrain=constrain, strategy="model"), runtime)
-    assert (result.merged_code, result.invented_lines) == (MERGED, invented)
-
-
 def test_a_target_held_to_the_sources_writes_nothing_else() -> None:
     """Whatever it would rather write."""
     prompt = PlainBytes().encode_prompt(read_edit(REQUEST, "python")[1])

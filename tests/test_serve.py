@@ -40,7 +40,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def serving(model: Path, *options: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """A server process, once it listens; killed at the end if it still runs."""
-    command = [*COMMAND, "serve", "--port", "0", "--model", str(model), "--torch-threads", "1", *options]
+    command = [*COMMAND, "serve", "--port", "0", "--model", str(model), *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield _url(process), process

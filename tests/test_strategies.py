@@ -12,7 +12,7 @@ import pytest
 
 from apply_service.edits.alternatives import find_alternatives
 from apply_service.edits.windows import cut_job, find_regions
-from apply_service.engine.calibration import Calibration, ProbabilityMap, Thresholds
+from apply_service.engine.record import Calibration, ProbabilityMap, Thresholds
 from apply_service.errors import ApplyError, CheckFailed, NeedsMoreContext, Truncated
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.constraint import Masks

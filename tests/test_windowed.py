@@ -171,7 +171,6 @@ def test_the_embedded_model_saves_time_by_default_and_the_answer_lists_its_windo
     (window,) = result.windows
     assert window.start_line < original.split("\n").index("    y = x + 20") < window.end_line
     assert window.end_line - window.start_line < 30
-    assert result.invented_lines == 0
     whole = apply(request, replace(embedded(), windows="never"))
     assert (whole.strategy, whole.merged_code, whole.windows) == ("model", result.merged_code, ())
     assert result.stats.completion_tokens * 5 < whole.stats.completion_tokens

@@ -18,7 +18,7 @@ from typing import Any
 
 from apply_eval.provenance import provenance
 from apply_service.build import build_runtime
-from apply_service.engine.calibration import CALIBRATION_FILE, Calibration, Signals, hash_weights
+from apply_service.engine.record import CALIBRATION_FILE, Calibration, Signals, hash_weights
 from apply_service.errors import ModelNotLoadable
 from apply_service.models import embedded_directory
 from apply_service.settings import Settings

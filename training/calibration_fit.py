@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.engine.calibration import FEATURES, ProbabilityMap, Signals, features
+from apply_service.engine.record import FEATURES, ProbabilityMap, Signals, features
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from apply_service.engine.calibration import Thresholds
+from apply_service.engine.record import Thresholds
 from training.calibration_rows import AnswerRow
 
 SPARED = 0.01

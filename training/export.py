@@ -16,7 +16,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from apply_service.engine.calibration import CALIBRATION_FILE
+from apply_service.engine.record import CALIBRATION_FILE
 from apply_service.prompts.compact_lines import LineVocabulary
 from training.card import write_card
 from training.checkpoint import Progress, load_checkpoint
@@ -24,7 +24,7 @@ from training.corpus import read_edits, split_by_repository
 from training.initialisation import initialise
 from training.model import Network, Shape
 
-RECORD = {"prompt_format": "compact", "buckets": [4, 8, 16, 32, 64, 128, 256], "windows": "always"}
+RECORD = {"prompt_format": "compact", "windows": "always"}
 """How the engine is to run the model."""
 
 

@@ -124,10 +124,6 @@ class NativeAnswer(AnswerPart):
         description="`calibrated`: the share of such answers that was right when counted. `raw`: the target's least "
         "probability at a decision. null without a confidence."
     )
-    invented_lines: int | None = Field(
-        description="Lines that the target wrote and neither original nor update has: 0 under `constrain: sources`; "
-        "null where it was not held to them."
-    )
     source_sha256: str = Field(description="Hash of the original's bytes.")
     result_sha256: str = Field(description="Hash of the merged file's bytes.")
     encoding: str = Field(description="What both are encoded in.")

@@ -21,7 +21,7 @@ from apply_service.pipeline import ReadEdit, apply, finish, refuse_unknown_check
 from apply_service.protocols import EditJob
 from apply_service.strategies import Outcome
 from apply_service.syntax.languages import detect_language
-from apply_service.target import Decider, Runtime
+from apply_service.target import Runtime, no_target
 from apply_service.types import ApplyRequest
 
 PLAIN_MODES = ("100644", "100755")
@@ -42,7 +42,7 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
             before = sources.get(path)
             item = BatchItem(path, "modify" if before else "create", "ok", source=path if before else None)
             try:
-                answer = apply(replace(_request_of(path, before, part), diff=request.diff), Runtime(load=_no_model))
+                answer = apply(replace(_request_of(path, before, part), diff=request.diff), Runtime(load=no_target))
             except ApplyError as error:
                 items.append(replace(item, status="failed", error=error))
                 continue
@@ -89,10 +89,6 @@ def _request_of(path: str | None, before: PatchSource | None, update: str) -> Ap
         strategy="exact",
         on_verdict={"truncation": "warn"},  # judged with the others
     )
-
-
-def _no_model(name: str) -> Decider:
-    raise UnsupportedParameter("No model takes part in a patch.", value=name, remedy="Send the files as `edits`.")
 
 
 # -- a patch -----------------------------------------------------------------------------------------------------------

@@ -132,7 +132,8 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
 
 
 def _gone(before: list[Symbol], after: list[Symbol]) -> list[Symbol]:
-    """Names of which there are fewer now, those whose place is gone first; imports of which there is none."""
+    """Names that occur less often than before, and imports that no longer occur.  Of equal names, those whose place is
+    gone are meant."""
     left, places = Counter(item[:2] for item in after), Counter(item[:4] for item in after)
     moved = []
     for item in before:

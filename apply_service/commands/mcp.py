@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 CRASHED = 1
 PATH = "/mcp"
+MAX_MESSAGE_BYTES = 256 * 1024
+"""The event loop parses messages: text of this size takes a millisecond, JSON of brackets some 60."""
 MAX_SESSIONS = 1000
 """Sessions over HTTP at a time; one more is answered 503."""
 SESSION_IDLE_S = 1800.0
@@ -192,11 +194,11 @@ def http_app(server: Server[Any], host: str, settings: Settings) -> Any:
     )
 
     async def small(scope: Scope, receive: Receive, send: Send) -> None:
-        """The app for messages of at most `mcp_body_bytes`.
+        """The app for messages of at most `MAX_MESSAGE_BYTES`.
 
         Each is read before the app sees it: the app would answer 500 to what `receive` raises.
         """
-        body, n_bytes, limit = bytearray(), 0, settings.mcp_body_bytes
+        body, n_bytes, limit = bytearray(), 0, MAX_MESSAGE_BYTES
         has_more = scope["type"] == "http"
         while has_more and n_bytes <= settings.max_body_bytes:  # a client that is still sending would miss the answer
             message = await receive()
@@ -206,7 +208,7 @@ def http_app(server: Server[Any], host: str, settings: Settings) -> Any:
             body += message.get("body", b"") if n_bytes <= limit else b""
             has_more = message.get("more_body", False)
         if n_bytes > limit:
-            remedy = "send only the lines that change, or raise mcp_body_bytes"
+            remedy = "send only the lines that change"
             raise TooLarge("the message is too large", value=n_bytes, limit=limit, remedy=remedy)
         read: list[Message] = [{"type": "http.request", "body": bytes(body)}] if scope["type"] == "http" else []
 

@@ -20,25 +20,23 @@ from apply_service.engine.attention import register
 from apply_service.engine.gguf import unpacked
 from apply_service.engine.memory import (
     MemoryPlan,
-    first_fitting,
     free_bytes,
     n_stored_weights,
     plan_memory,
+    refuse_plan,
     refuse_too_large,
 )
 from apply_service.engine.progress import telling
 from apply_service.engine.record import ModelRecord
 from apply_service.engine.self_test import SelfTest
 from apply_service.engine.self_test_store import SelfTestStore, buckets_on, find_self_test, found_options
-from apply_service.engine.torch_local import KV_CACHE_BYTES, TorchEngine
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
 from apply_service.engine.weights import (
-    LEAST_SHARE,
-    WeightsSetting,
+    Weights,
     bring,
-    candidates,
     dtype_of,
     fuse_norms,
-    known_share,
+    refuse_format,
 )
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused
 from apply_service.models import EMBEDDED, embedded_directory
@@ -67,7 +65,7 @@ def load_model(
     *,
     device: str = "auto",
     dtype: str = "auto",
-    weights: WeightsSetting = "auto",
+    weights: Weights = "own",
     window: int | None = None,
     allow_remote_code: bool = False,
     kv_cache_bytes: int = KV_CACHE_BYTES,
@@ -77,10 +75,10 @@ def load_model(
     adapter: Path | None = None,
     **engine_options: Any,
 ) -> LoadedModel:
-    """Load weights, plug our attention in, and find by self-test which buckets are bit-equal, unless `self_tests` knows
-    it.  `engine_options` go to `TorchEngine`.  GGUF files are unpacked into `unpack_to` (None: the platform's folder
-    for state).  `adapter`: folder of a LoRA adapter, which is added to the weights; the model's calibration is then not
-    used.
+    """Load weights, plug our attention in, and find by self-test which buckets are bit-equal, unless `self_tests` has
+    the result.  `engine_options` go to `TorchEngine`.  GGUF files are unpacked into `unpack_to` (None: the platform's
+    folder for state).  `adapter`: folder of a LoRA adapter, which is added to the weights; the model's calibration is
+    then not used.
 
     Raises:
         UnknownModel: no such file, folder or id.
@@ -92,13 +90,11 @@ def load_model(
     """
     directory = find_directory(name, unpack_to, allow_remote_code=allow_remote_code)
     record = ModelRecord.read(directory)
-    if window is not None:
-        record = replace(record, buckets=(window + 1,))
     if adapter is not None:
         record = replace(record, calibration=None)
     where = pick_device(device)
-    formats = candidates(weights, where)
-    model = _from_pretrained(directory, name, dtype_of(weights, dtype, where), allow_remote_code).eval()
+    refuse_format(weights, where)
+    model = _from_pretrained(directory, name, dtype_of(dtype, where), allow_remote_code).eval()
     if getattr(model, "_is_stateful", False):
         raise ModelNotLoadable(
             "the model keeps a recurrent state, which can't be rewound after a rejected draft",
@@ -109,14 +105,13 @@ def load_model(
     if adapter is not None:
         add_adapter(model, adapter)
     room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
-    plans = [
-        plan_memory(model, kind, where, n_rows=record.buckets[-1], kv_cache_bytes=kv_cache_bytes, **engine_options)
-        for kind in formats
-        if weights != "auto" or known_share(model, kind) >= LEAST_SHARE
-    ]
-    plan = first_fitting(plans, name)
-    model = bring(model, plan.weights_format, where)
-    loaded = make_ready(model, name, record, directory, room, engine_options, self_tests=self_tests, memory=plan)
+    n_rows = most_rows(window)
+    plan = plan_memory(model, weights, where, n_rows=n_rows, kv_cache_bytes=kv_cache_bytes, **engine_options)
+    refuse_plan(plan, name)
+    model = bring(model, weights, where)
+    loaded = make_ready(
+        model, name, record, directory, room, engine_options, window=window, self_tests=self_tests, memory=plan
+    )
     refuse_other_logits(loaded.engine, name)
     return loaded
 
@@ -161,6 +156,7 @@ def make_ready(
     room: Mapping[str, int],
     engine_options: Mapping[str, Any],
     *,
+    window: int | None,
     self_tests: SelfTestStore | None,
     memory: MemoryPlan,
     engine_type: type[TorchEngine] = TorchEngine,
@@ -169,8 +165,9 @@ def make_ready(
     to it and to the one that is tested, `room` (bytes) to it alone.  Raises ModelNotLoadable: the model does not run
     with our attention."""
     fuse_norms(model)
+    buckets = buckets_on(model) if window is None else (window + 1,)
     try:
-        found = find_self_test(model, name, buckets_on(model, record.buckets), self_tests, engine_options)
+        found = find_self_test(model, name, buckets, self_tests, engine_options)
     except MissingDependency:
         raise
     except Exception as error:  # whatever an unknown architecture trips over
@@ -181,8 +178,13 @@ def make_ready(
         ) from error
     tested = {"buckets": found.buckets, "determinism": found.determinism, "query_grain": found.query_grain}
     options: dict[str, Any] = {**tested, **room, **found_options(engine_options, found)}
-    engine = engine_type(model, name=name, pass_times=found.pass_times, **options)
+    engine = engine_type(model, name=name, **options)
     return LoadedModel(engine, directory, record, found, memory=memory)
+
+
+def most_rows(window: int | None) -> int:
+    """Rows of the largest pass on a CPU, with windows of `window` draft tokens (None: the engine's choice)."""
+    return DEFAULT_BUCKETS[-1] if window is None else window + 1
 
 
 def pick_device(device: str) -> torch.device:

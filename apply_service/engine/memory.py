@@ -6,7 +6,6 @@ A plan is an upper bound for weights, slots of keys and values, the activations 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -94,13 +93,11 @@ def plan_memory(
     )
 
 
-def first_fitting(plans: Sequence[MemoryPlan], name: str) -> MemoryPlan:
-    """The first plan that fits.  Raises ModelTooLarge: none does; names the needed and the free bytes of the smallest,
-    and what would make it smaller."""
-    found = next((plan for plan in plans if plan.fits), None)
-    if found is not None:
-        return found
-    plan = min(plans, key=lambda plan: plan.needed)
+def refuse_plan(plan: MemoryPlan, name: str) -> None:
+    """Raises ModelTooLarge: the plan does not fit; names the needed and the free bytes, and what would make it
+    smaller."""
+    if plan.fits:
+        return
     parts = {
         f"weights ({plan.weights_format})": plan.weights,
         "keys and values": plan.kv_cache,

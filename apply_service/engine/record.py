@@ -1,16 +1,209 @@
-"""What a model's own folder says of how to run it."""
+"""What a model's own folder says of how to run it, and how often its answers are right.
+
+A calibration maps a target's own probability to the chance that an answer is right.  It was fitted on edits that the
+model was not trained on (`training.calibrate`), and holds for the weights whose hash it names.  Without one an answer
+has the raw probability, and says so.  Nothing here decides or changes text.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import math
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from hashlib import file_digest, sha256
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from apply_service.engine.calibration import Calibration
 from apply_service.errors import ModelNotLoadable
 from apply_service.models import RECORD_FILE
+from apply_service.types import Certainty
 
-DEFAULT_BUCKETS = (4, 8, 16, 32, 64, 128, 256)
+CALIBRATION_FILE = "calibration.json"
+VERSION = 3
+MAX_LOG_ODDS = 12.0
+"""A float32 probability can't tell larger log-odds apart."""
+FEATURES = ("log_odds", "agrees", "certain", "likely", "doubts", "clean")
+MAX_DOUBTS = 4
+
+
+class Thresholds(NamedTuple):
+    """How likely a target must find a merge for it to be taken as scored, instead of decided token by token.
+
+    `confirm` and `choose` are the least probability of any decision: in a certain merge, and in the chosen reading of
+    one that is not.  `margin`: by how much the log probability of an alternative must exceed the merge's own.  It is
+    None if the target's preference among readings is worthless; then only the merge is scored.  `decides`: whether the
+    target decides token by token if the merge is too unlikely.  If False, the merge is right more often than the target
+    and stays, with a warning.  None if that was never counted: the merge stays too, unless it is a guess.
+    """
+
+    confirm: float = 0.01
+    choose: float = 0.1
+    margin: float | None = 0.0
+    decides: bool | None = True
+
+
+DEFAULT_THRESHOLDS = Thresholds()
+"""For targets without a calibration that were trained to merge."""
+UNTRAINED = Thresholds(margin=None, decides=None)
+"""For other targets without one."""
+
+
+class Signals(NamedTuple):
+    """What is known of an answer besides the target's probability: whether its text is the predicted merge, how certain
+    the merger is and how many reasons it has to doubt, and whether all checks of the text passed."""
+
+    agreement: bool | None
+    certainty: Certainty
+    n_reasons: int
+    is_clean: bool
+
+
+def features(logprob: float, signals: Signals) -> dict[str, float]:
+    """The values that a map weighs, by the names in FEATURES.  `logprob`: the least of any decision."""
+    return {
+        "log_odds": log_odds(logprob),
+        "agrees": float(signals.agreement is True),
+        "certain": float(signals.certainty is Certainty.CERTAIN),
+        "likely": float(signals.certainty is Certainty.LIKELY),
+        "doubts": float(min(signals.n_reasons, MAX_DOUBTS)),
+        "clean": float(signals.is_clean),
+    }
+
+
+def log_odds(logprob: float) -> float:
+    """log(p / (1 - p)), at most MAX_LOG_ODDS either way."""
+    chance_of_other = -math.expm1(min(logprob, 0.0))
+    if chance_of_other <= 0.0:
+        return MAX_LOG_ODDS
+    return min(MAX_LOG_ODDS, max(-MAX_LOG_ODDS, logprob - math.log(chance_of_other)))
+
+
+@dataclass(frozen=True, slots=True)
+class ProbabilityMap:
+    """Features -> the chance of being right.
+
+    The score is `intercept` and the weighted features.  `points` (score, probability), both rising, are joined by
+    straight lines and are level beyond their ends.  Without points the score is in log-odds.  The chance never falls as
+    the target's own probability rises.  Raises ValueError if it would, or if this is not a map.
+    """
+
+    intercept: float
+    weights: Mapping[str, float]
+    points: tuple[tuple[float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        for is_right, what in (
+            (self.weights.keys() <= set(FEATURES), f"unknown features {sorted(self.weights.keys() - set(FEATURES))}"),
+            (all(map(math.isfinite, (self.intercept, *self.weights.values()))), "a weight is not finite"),
+            (self.weights.get("log_odds", 0.0) >= 0, "confidence falls as the probability rises"),
+            (all(math.isfinite(x) and 0 <= y <= 1 for x, y in self.points), "a point is no score and probability"),
+            (all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(self.points)), "the points do not rise"),
+        ):
+            if not is_right:
+                raise ValueError(what)
+
+    def __call__(self, logprob: float, signals: Signals) -> float:
+        values = features(logprob, signals)
+        return self.chance(self.intercept + sum(weight * values[name] for name, weight in self.weights.items()))
+
+    def chance(self, score: float) -> float:
+        """The probability at a score."""
+        if not self.points:
+            return 1 / (1 + math.exp(-max(-700.0, score)))
+        at = bisect_right(self.points, score, key=lambda point: point[0])
+        if at in (0, len(self.points)):
+            return self.points[min(at, len(self.points) - 1)][1]
+        (low, below), (high, above) = self.points[at - 1], self.points[at]
+        return below + (above - below) * (score - low) / (high - low)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> ProbabilityMap:
+        """Raises KeyError, TypeError, ValueError: these are not the values of a map."""
+        if unknown := values.keys() - {"intercept", "weights", "points"}:
+            raise ValueError(f"unknown keys {sorted(unknown)}")
+        points = tuple((float(score), float(chance)) for score, chance in values["points"])
+        weights = {str(name): float(weight) for name, weight in values["weights"].items()}
+        return cls(float(values["intercept"]), weights, points)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The maps of one model, for answers and for their hunks.  `threshold`: an answer below it should be reviewed.
+    `thresholds`: what a merge must reach to be taken as scored."""
+
+    weights_sha256: str
+    threshold: float
+    answer: ProbabilityMap
+    hunk: ProbabilityMap
+    thresholds: Thresholds = DEFAULT_THRESHOLDS
+
+    def of_answer(self, logprob: float, signals: Signals) -> float:
+        """The chance that every byte of an answer is right.  `logprob`: the least of its decisions."""
+        return self.answer(logprob, signals)
+
+    def of_hunk(self, logprob: float, signals: Signals, *, answer: float) -> float:
+        """The chance that a hunk is right, at least that of the whole answer."""
+        return max(answer, self.hunk(logprob, signals))
+
+    @classmethod
+    def read(cls, directory: Path) -> Calibration | None:
+        """The calibration of the model in a folder; None if it has no file.  Raises ModelNotLoadable: the file is
+        unusable, or was made for other weights."""
+        path = directory / CALIBRATION_FILE
+        if not path.is_file():
+            return None
+        try:
+            found = cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ModelNotLoadable(
+                f"{CALIBRATION_FILE} can't be read: {error!r}", value=str(path), remedy="remove it, or calibrate again"
+            ) from error
+        if found.weights_sha256 != (actual := hash_weights(directory)):
+            raise ModelNotLoadable(
+                f"{CALIBRATION_FILE} was made for other weights",
+                value=found.weights_sha256,
+                limit=actual,
+                remedy="remove it, or calibrate again",
+            )
+        return found
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Calibration:
+        """Raises KeyError, TypeError, ValueError, AttributeError: these are not the values of a calibration."""
+        known = {"version", "weights_sha256", "threshold", "answer", "hunk", "thresholds"}
+        limits = values["thresholds"]
+        if values.keys() != known or limits.keys() != set(Thresholds._fields):
+            raise ValueError(f"keys {sorted(values)}, {sorted(limits)}, not {sorted(known)}, {Thresholds._fields}")
+        if values["version"] != VERSION:
+            raise ValueError(f"version {values['version']} instead of {VERSION}")
+        threshold, confirm, choose = float(values["threshold"]), float(limits["confirm"]), float(limits["choose"])
+        if not all(0 <= chance <= 1 for chance in (threshold, confirm, choose)):
+            raise ValueError("a threshold is no probability")
+        margin, decides = limits["margin"], limits["decides"]
+        if not (margin is None or 0 <= float(margin) < math.inf) or not isinstance(decides, bool):
+            raise ValueError(f"{limits} are no thresholds")
+        thresholds = Thresholds(confirm, choose, None if margin is None else float(margin), decides)
+        answer, hunk = (ProbabilityMap.from_json(values[name]) for name in ("answer", "hunk"))
+        return cls(str(values["weights_sha256"]), threshold, answer, hunk, thresholds)
+
+    def as_json(self) -> dict[str, Any]:
+        """The values that `from_json` reads."""
+        return {"version": VERSION, **asdict(self), "thresholds": self.thresholds._asdict()}
+
+
+def hash_weights(directory: Path) -> str:
+    """SHA-256 of the hashes of a folder's safetensors files, in the order of their names."""
+    total = sha256()
+    for path in sorted(directory.glob("*.safetensors")):
+        with path.open("rb") as file:
+            total.update(file_digest(file, "sha256").digest())
+    return total.hexdigest()
+
+
+# -- the record --------------------------------------------------------------------------------------------------------
 WINDOWS = ("context", "always")
 
 
@@ -19,7 +212,6 @@ class ModelRecord:
     """`apply_service.json` and `calibration.json`; a missing file means the defaults.  `prompts.by_model` reads
     `prompt_format` from the first."""
 
-    buckets: tuple[int, ...] = DEFAULT_BUCKETS
     calibration: Calibration | None = None
     windows: str = "context"
     """When it decides only the touched regions of a file, unless the settings say: see `TargetInfo.windows`."""
@@ -29,18 +221,14 @@ class ModelRecord:
         """Raises ModelNotLoadable: a file is there and can't be used."""
         path, calibration = directory / RECORD_FILE, Calibration.read(directory)
         if not path.is_file():
-            return cls(calibration=calibration)
+            return cls(calibration)
         mend = "correct or remove it"
         try:
             values = dict(json.loads(path.read_text(encoding="utf-8")))
-            buckets = tuple(sorted(map(int, values.get("buckets", DEFAULT_BUCKETS))))
         except (ValueError, TypeError) as error:
             raise ModelNotLoadable(f"{RECORD_FILE} can't be read: {error}", value=str(path), remedy=mend) from error
-        if unknown := values.keys() - {"prompt_format", "buckets", "windows"}:
+        if unknown := values.keys() - {"prompt_format", "windows"}:
             raise ModelNotLoadable(f"unknown key in {RECORD_FILE}", value=sorted(unknown), remedy="remove it")
-        if not buckets or buckets[0] < 1:
-            message, limit = f"bad buckets in {RECORD_FILE}", "positive numbers"
-            raise ModelNotLoadable(message, value=buckets, limit=limit, remedy=mend)
         if (windows := values.get("windows", "context")) not in WINDOWS:
             raise ModelNotLoadable(f"bad windows in {RECORD_FILE}", value=windows, limit=list(WINDOWS), remedy=mend)
-        return cls(buckets, calibration, windows)
+        return cls(calibration, windows)

@@ -1,4 +1,4 @@
-"""Measures which row counts give bit-equal rows with this model on this device, and how long their passes take.
+"""Measures which row counts give bit-equal rows with this model on this device.
 
 A window may start at any row of any bucket, have any length and any neighbours.  Decoding is lossless bit for bit if a
 token's logits are the same in all these places.  So the same known tokens go through one pass of every bucket, in
@@ -17,7 +17,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from apply_service.engine.attention import Kernels, Places
 from apply_service.engine.passes import Passes
-from apply_service.engine.torch_local import KEY_GRAIN, QUERY_GRAIN, TorchEngine, consistent, stopwatch
+from apply_service.engine.torch_local import KEY_GRAIN, QUERY_GRAIN, TorchEngine
 from apply_service.errors import EngineFailure
 from apply_service.protocols import Part, Prefill, SamplingParams, Session, Window
 
@@ -35,23 +35,20 @@ PROBE_SLOTS = N_SESSIONS * 2 * KEY_GRAIN
 SMALL_BUCKET = 64
 """On a GPU, passes of up to this many rows take the time of one row."""
 LONE_BUCKET = 16
-"""Buckets up to this size also get a pass with a single token: there the libraries switch algorithms most often."""
-CHEAP_S = 0.1
-"""If a pass of the largest bucket takes less, every bucket is timed several times, with one token."""
+"""Buckets up to this size, and all on a GPU, also get a pass with a single token: there the libraries switch algorithms
+most often."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
     """The results.  By bucket: `differing_rows` is the share of probed rows whose logits differed in any bit,
-    `flipped_choices` the share whose argmax differed, `pass_times` the seconds of the fastest pass.  `attention` and
-    `has_graphs`: how the passes ran; `notes`: why not in a better way.  `piece`: the rows that a CPU multiplies with a
-    bfloat16 matrix at a time; None: all."""
+    `flipped_choices` the share whose argmax differed.  `attention` and `has_graphs`: how the passes ran; `notes`: why
+    not in a better way.  `piece`: the rows that a CPU multiplies with a bfloat16 matrix at a time; None: all."""
 
     buckets: tuple[int, ...]
     query_grain: int
     differing_rows: Mapping[int, float]
     flipped_choices: Mapping[int, float]
-    pass_times: Mapping[int, float]
     attention: Literal["sdpa", "triton"] = "sdpa"
     has_graphs: bool = False
     notes: tuple[str, ...] = ()
@@ -76,31 +73,20 @@ def run_self_test(engine: TorchEngine, *, seed: int = 0) -> SelfTest:
     largest = engine.buckets[-1]
     grains = (QUERY_GRAIN, 4 * QUERY_GRAIN, largest) if engine.attention == "sdpa" else (QUERY_GRAIN,)
     probe = _Probe(engine, seed)
-    differing, flipped, times = {}, {}, {}
+    differing, flipped = dict[int, float](), dict[int, float]()
     try:
         for grain in dict.fromkeys(grains):
             engine.query_grain = grain
-            differing[largest], flipped[largest], times[largest] = probe.compare(largest)
+            differing[largest], flipped[largest] = probe.compare(largest)
             if not differing[largest]:
                 break
         for bucket in engine.buckets[-2::-1]:
-            differing[bucket], flipped[bucket], times[bucket] = probe.compare(bucket)
+            differing[bucket], flipped[bucket] = probe.compare(bucket)
     finally:
         probe.close()
     buckets = usable(differing, small=None if engine.device.type == "cpu" else SMALL_BUCKET)
-    times = consistent({bucket: times[bucket] for bucket in buckets})
     notes = tuple(note for note in (engine.attention_note, engine.graphs_note) if note)
-    return SelfTest(buckets, engine.query_grain, differing, flipped, times, engine.attention, engine.has_graphs, notes)
-
-
-@torch.inference_mode()
-def time_passes(engine: TorchEngine, *, seed: int = 0) -> dict[int, float]:
-    """Seconds of one pass of each bucket."""
-    probe = _Probe(engine, seed)
-    try:
-        return {bucket: probe.look(bucket, [(probe.sessions[0], 0, 1)])[1] for bucket in engine.buckets}
-    finally:
-        probe.close()
+    return SelfTest(buckets, engine.query_grain, differing, flipped, engine.attention, engine.has_graphs, notes)
 
 
 def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, ...]:
@@ -142,7 +128,6 @@ class _Probe:
                 engine.pool.copy(slots[0], target)
             session.cleared = self.n_prompt
             session.is_sound = False  # no prompt has these keys and values
-        self.is_cheap = True
         self.oracle = torch.empty(0)
         """Logits of the first tokens [up to N_PROBES, vocab], as the widest window of the largest bucket gives them;
         the last session holds their keys and values."""
@@ -151,9 +136,9 @@ class _Probe:
         for session in self.sessions:
             session.close()
 
-    def compare(self, bucket: int) -> tuple[float, float, float]:
-        """The share of rows that differ from the oracle in passes of `bucket` rows, that of other choices, and the
-        seconds of a pass.  In the largest bucket the oracle is made."""
+    def compare(self, bucket: int) -> tuple[float, float]:
+        """The share of rows that differ from the oracle in passes of `bucket` rows, and that of other choices.  In the
+        largest bucket the oracle is made."""
         sizes, n_left = list[int](), bucket
         for most in (*WINDOW_SIZES, bucket):
             if size := min(most, n_left, len(self.ids)):
@@ -166,31 +151,26 @@ class _Probe:
             (session, 0 if is_largest else self._offset(bucket, size), size)
             for session, size in zip(sessions, sizes, strict=False)
         ]
-        rows, full_s = self.look(bucket, plan)
+        rows = self.look(bucket, plan)
         if is_largest:
             self.oracle = rows[-1]
-            self.is_cheap = full_s < CHEAP_S or self.engine.device.type != "cpu"
         found = list(rows)
         wanted = [self.oracle[at : at + len(one)] for (_, at, _), one in zip(plan, rows, strict=True)]
-        alone_s = []
-        for _ in range(3 if self.is_cheap else bucket <= LONE_BUCKET):
+        if bucket <= LONE_BUCKET or self.engine.device.type != "cpu":
             offset = self._offset(bucket, 1)
-            rows, seconds = self.look(bucket, [(self.sessions[0], offset, 1)])
-            found.append(rows[0])
+            found += self.look(bucket, [(self.sessions[0], offset, 1)])
             wanted.append(self.oracle[offset : offset + 1])
-            alone_s.append(seconds)
         given, expected = torch.cat(found), torch.cat(wanted)
         is_other, is_flipped = (given != expected).any(dim=-1), given.argmax(-1) != expected.argmax(-1)
-        taken_s = min(alone_s) if self.is_cheap else full_s
-        return float(is_other.float().mean()), float(is_flipped.float().mean()), taken_s
+        return float(is_other.float().mean()), float(is_flipped.float().mean())
 
     def _offset(self, bucket: int, size: int) -> int:
         """The first token of a window of this size, among those of the oracle.  It varies from bucket to bucket."""
         return bucket.bit_length() % max(1, len(self.oracle) - size + 1)
 
-    def look(self, n_rows: int, plan: Sequence[tuple[Session, int, int]]) -> tuple[list[torch.Tensor], float]:
+    def look(self, n_rows: int, plan: Sequence[tuple[Session, int, int]]) -> list[torch.Tensor]:
         """Run a pass of `n_rows` rows over windows (session, first token, length).  Returns the logits of the probed
-        tokens of each, and the seconds."""
+        tokens of each."""
         parts: list[Part] = []
         for session, offset, size in plan:
             if offset:  # the tokens before it, as the oracle read them
@@ -200,13 +180,12 @@ class _Probe:
             session.cleared = max(session.cleared, session.length)
             ids = self.ids[offset : offset + size]
             parts.append(Window(session, ids[0], ids[1:], SamplingParams()))
-        elapsed = stopwatch(self.engine.device)
         logits, layout = self.engine.logits(parts, n_rows, n_head_rows=n_rows)
         rows = []
         for window, (_, offset, size) in zip(layout.windows, plan, strict=True):
             n_probed = min(size, N_PROBES - offset)
             rows.append(logits[window.first : window.first + n_probed].float().cpu())
-        return rows, elapsed()
+        return rows
 
 
 # -- what replaces PyTorch on a device ---------------------------------------------------------------------------------

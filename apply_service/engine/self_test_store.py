@@ -14,6 +14,7 @@ import platform
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,21 +24,17 @@ import torch
 import transformers
 
 from apply_service.engine.kv_cache import KVShape
-from apply_service.engine.record import DEFAULT_BUCKETS
-from apply_service.engine.self_test import PROBE_SLOTS, SelfTest, run_self_test, time_passes
-from apply_service.engine.torch_local import TorchEngine, consistent
+from apply_service.engine.self_test import PROBE_SLOTS, SelfTest, run_self_test
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
 from apply_service.engine.weights import PIECE, fp8_ways, multiply_in_pieces, n_fused, pack_matrices
 
-VERSION = 6
+VERSION = 7
 """Of the self-test.  Records of other versions are ignored."""
 CUDA_BUCKETS = (32, 64, 128, 192, 256)
 """Used in place of the default ones, because fewer rows take no less time on CUDA."""
 LARGE_BUCKET = 512
 """On CUDA, also for models of up to `SMALL_MODEL` weights, where the overhead of a pass counts most."""
 SMALL_MODEL = 3e9
-RETIMED_WEIGHTS = 3e7
-"""On a CPU, passes of models of up to this size are timed again at every start, in a tenth of a second: the machine may
-have been busy before.  Larger models correct their times while they serve."""
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +49,7 @@ class SelfTestStore:
         """The record of a key (`fingerprint`); None if there is none that can be read."""
         try:
             values: dict[str, Any] = json.loads(self._path(key).read_text(encoding="utf-8"))
-            for name in ("differing_rows", "flipped_choices", "pass_times"):
+            for name in ("differing_rows", "flipped_choices"):
                 values[name] = {int(bucket): float(value) for bucket, value in values[name].items()}
             return SelfTest(**values | {name: tuple(values[name]) for name in ("buckets", "notes")})
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -97,9 +94,9 @@ def fingerprint(model: Any, buckets: Sequence[int], wanted: str = "") -> str:
 def find_self_test(
     model: Any, name: str, buckets: Sequence[int], store: SelfTestStore | None, options: Mapping[str, Any]
 ) -> SelfTest:
-    """Pack the matrices of `model`, and tell what the self-test finds of it here with these options of the engine, from
-    `store` where it is known there.  Matrices are multiplied in pieces only where more row counts agree that way.  Says
-    in the log what passes run on.  Raises Exception: whatever the model trips over, run with windows over slots."""
+    """Pack the matrices of `model`, and return its self-test with these options of the engine: the one in `store`, or a
+    new one.  Matrices are multiplied in pieces only if more row counts agree that way.  Logs what passes run on.
+    Raises Exception: whatever goes wrong in a model that does not suit the engine."""
     key = fingerprint(model, buckets, repr(sorted(options.items())))  # packed weights can't be sampled
     pack_matrices(model)
     known = None if store is None else store.get(key)
@@ -108,17 +105,7 @@ def find_self_test(
         in_pieces = replace(find_options(model, name, buckets, options), piece=PIECE)
         found = max(found, in_pieces, key=lambda one: len(one.buckets))
     multiply_in_pieces(model, found.piece)
-    n_weights, device = sum(weight.numel() for weight in model.parameters()), next(model.parameters()).device
-    if known is not None and device.type == "cpu" and n_weights <= RETIMED_WEIGHTS:
-        tested: dict[str, Any] = {
-            "buckets": known.buckets,
-            "query_grain": known.query_grain,
-            "kv_cache_bytes": _bytes(model),
-        }
-        times = time_passes(TorchEngine(model, name=name, **tested, **found_options(options, known)))
-        least = {bucket: min(seconds, known.pass_times[bucket]) for bucket, seconds in times.items()}
-        found = replace(known, pass_times=consistent(least))
-    if store is not None and found != known:
+    if store is not None and known is None:
         store.put(key, found)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         # The engine of the self-test is part of a ring of references; its slots are a whole context's.
@@ -136,18 +123,22 @@ def find_self_test(
 
 
 def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping[str, Any]) -> SelfTest:
-    """The self-test with the first of the ways of running that passes it, from what was asked for to what is plainest;
-    its `notes` say why better ones did not.  What was asked for by name is not replaced.  Raises Exception: whatever
-    the last way, or what was asked for by name, trips over."""
+    """Try ways to run passes, from the one that was asked for to the plainest, and return the self-test of the first
+    that works; its `notes` say why the others did not.  What was asked for by name is not replaced.  Raises Exception:
+    the error of the last way."""
     ways = [dict(options)]
     if torch.cuda.is_available() and options.get("cuda_graphs", "auto") == "auto":
         ways.append({**options, "cuda_graphs": "off"})
         if options.get("attention", "auto") == "auto":
             ways.append({**options, "cuda_graphs": "off", "attention": "sdpa"})
-    notes: list[str] = []
+    parameter, notes = next(model.parameters()), list[str]()
+    shape = KVShape.of(model.config.get_text_config(), parameter.dtype, parameter.device)
+    engine_of = partial(
+        TorchEngine, model, name=name, buckets=buckets, kv_cache_bytes=PROBE_SLOTS * shape.bytes_per_slot
+    )
     for way in ways:
         try:
-            found = run_self_test(TorchEngine(model, name=name, buckets=buckets, kv_cache_bytes=_bytes(model), **way))
+            found = run_self_test(engine_of(**way))
         except Exception as error:  # a broken driver or compiler raises anything
             if way is ways[-1]:
                 raise
@@ -159,19 +150,14 @@ def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping
     raise AssertionError("there is always a way")
 
 
-def _bytes(model: Any) -> int:
-    parameter = next(model.parameters())
-    return PROBE_SLOTS * KVShape.of(model.config.get_text_config(), parameter.dtype, parameter.device).bytes_per_slot
-
-
 def found_options(options: Mapping[str, Any], found: SelfTest) -> dict[str, Any]:
     """The options of an engine that runs as the self-test did."""
     return {**options, "attention": found.attention, "cuda_graphs": "on" if found.has_graphs else "off"}
 
 
-def buckets_on(model: Any, buckets: Sequence[int]) -> tuple[int, ...]:
-    """Row counts of passes on the model's device, or those of its record if they are not the default ones."""
-    if tuple(buckets) != DEFAULT_BUCKETS or next(model.parameters()).device.type == "cpu":
-        return tuple(buckets)
+def buckets_on(model: Any) -> tuple[int, ...]:
+    """Row counts of passes on the model's device."""
+    if next(model.parameters()).device.type == "cpu":
+        return DEFAULT_BUCKETS
     n_weights = sum(weight.numel() for weight in model.parameters())
     return (*CUDA_BUCKETS, LARGE_BUCKET) if n_weights <= SMALL_MODEL else CUDA_BUCKETS

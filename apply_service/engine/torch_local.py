@@ -7,8 +7,7 @@ cannot change a choice.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -36,10 +35,11 @@ from apply_service.engine.passes import (
     raise_known,
     read_decisions,
 )
-from apply_service.engine.record import DEFAULT_BUCKETS
 from apply_service.engine.sampling import choose, choose_greedily, logprobs_of
 from apply_service.protocols import Part, Session, Verification, Window
 
+DEFAULT_BUCKETS = (4, 8, 16, 32, 64, 128, 256)
+"""Row counts of passes, where a device has no others."""
 KEY_GRAIN = 512
 """Attention reads keys in multiples of this, the key block of the CPU kernel.
 
@@ -56,8 +56,9 @@ PLAIN_SPLIT = 256
 Its bits need not agree with any other run.  With shorter splits, a single row keeps more of a device busy.
 """
 
-BETTER = 0.9
-"""If a pass takes less than this share of its known time, the known time is corrected."""
+DOUBLING_ROWS = {"cpu": 24, "mps": 64, "cuda": 256}
+"""So many rows double the time of a pass: reading the weights takes as long as computing with them.  On CPUs measured
+for models of 10M to 0.5B weights (docs/decisions.md), elsewhere estimated."""
 
 KnownAnswer = Callable[[WindowRows, Window], Sequence[int] | None]
 """The tokens that the rows of a window must choose, whatever the model says.  None: the model chooses."""
@@ -81,7 +82,6 @@ class TorchEngine(SlotEngine):
         name: str,
         buckets: Sequence[int] = DEFAULT_BUCKETS,
         determinism: Literal["bitwise", "tolerant"] = "tolerant",
-        pass_times: Mapping[int, float] | None = None,
         query_grain: int = QUERY_GRAIN,
         padded: bool = True,
         kv_cache_bytes: int = KV_CACHE_BYTES,
@@ -96,7 +96,6 @@ class TorchEngine(SlotEngine):
         self.name = name
         self.buckets = tuple(sorted(buckets))
         self.determinism = determinism
-        self.pass_times = pass_times or {bucket: max(1.0, bucket / 64) for bucket in self.buckets}
         self.query_grain = query_grain
         self.padded = padded
         config = model.config.get_text_config()
@@ -106,7 +105,7 @@ class TorchEngine(SlotEngine):
         self._logit_scale: float = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
         self.n_vocab: int = len(model.get_input_embeddings().weight)
         self.device = next(model.parameters()).device
-        self._times_passes = pass_times is not None and padded and self.device.type == "cpu"
+        self.pass_times = {bucket: 1 + bucket / DOUBLING_ROWS.get(self.device.type, 24) for bucket in self.buckets}
         shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
         super().__init__(
             shape,
@@ -155,7 +154,6 @@ class TorchEngine(SlotEngine):
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         windows = [part for part in parts if isinstance(part, Window)]
         n_rows = self.row_count(sum(part.n_rows for part in parts))
-        elapsed = stopwatch(self.device)
         output, layout, inputs = self.run(parts, n_rows, is_greedy=bool(windows) and all(map(is_greedy, windows)))
         table = output.table
         if windows and table is None:
@@ -166,10 +164,6 @@ class TorchEngine(SlotEngine):
             choices = choose(logits, layout.windows)
             table = decide(choices, logprobs_of(logits, choices), inputs)
         found = [] if table is None else read_decisions(table, [window.first for window in layout.windows])
-        seconds = elapsed()
-        if self._times_passes and len(windows) == len(parts) and seconds < BETTER * self.pass_times.get(n_rows, 0.0):
-            # The self-test measured on a busy machine.  Passes with prompts do not count: their rows skip the head.
-            self.pass_times = consistent({**self.pass_times, n_rows: seconds})
         return self._settle(parts, found)
 
     def row_count(self, n_rows: int) -> int:
@@ -254,29 +248,3 @@ class TorchEngine(SlotEngine):
         if not self.padded:
             return n_filled
         return super()._n_keys(session, n_filled) if self.attends_in_blocks else len(session.slots)
-
-
-def consistent(times: Mapping[int, float]) -> dict[int, float]:
-    """Correct measured pass times that only a busy machine can explain.
-
-    More rows never take less time, and never more time than smaller passes with as many rows together.
-    """
-    out: dict[int, float] = {}
-    n_before, before = 0, 0.0
-    for n_rows, seconds in sorted(times.items()):
-        if n_before:
-            seconds = min(max(seconds, before), before * n_rows / n_before)
-        out[n_rows] = seconds
-        n_before, before = n_rows, seconds
-    return out
-
-
-def stopwatch(device: torch.device) -> Callable[[], float]:
-    """Return a function that tells the seconds since this call.
-
-    On a CPU it tells the processor time of this process if that is less, because the load of other processes varies.
-    """
-    wall, processor = time.perf_counter(), time.process_time()
-    if device.type != "cpu":
-        return lambda: time.perf_counter() - wall
-    return lambda: min(time.perf_counter() - wall, time.process_time() - processor)

@@ -16,42 +16,30 @@ import torch
 from torch import nn
 
 from apply_service.engine.eight_bit import EightBitLinear, Format, can_be
-from apply_service.errors import MissingDependency, ModelNotLoadable, SettingsError
+from apply_service.errors import MissingDependency, ModelNotLoadable
 
-WeightsSetting = Literal["auto", "bf16", "fp8", "int8"]
 Weights = Literal["own", "fp8", "int8"]
 """`own`: the weights keep the type that the model has."""
 LEAST_SHARE = 0.5
 """The format must make at least this share of the layers' weights smaller.  Otherwise the model is refused."""
 
 
-# -- what the setting means --------------------------------------------------------------------------------------------
-def candidates(setting: WeightsSetting, device: torch.device) -> tuple[Weights, ...]:
-    """The formats to try, best first: the model's own, and with `auto` on CUDA the first smaller one that fits.  Raises
-    MissingDependency: the device has no such format."""
+def refuse_format(weights: Weights, device: torch.device) -> None:
+    """Raises MissingDependency: the device has no such format."""
     # GPUs from Hopper on can multiply fp8 matrices with one scale per row.
-    has_fp8 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
-    if setting == "bf16" or (setting == "auto" and device.type != "cuda"):
-        return ("own",)
-    if setting == "auto":
-        return ("own", "fp8", "int8") if has_fp8 else ("own", "int8")
-    if setting == "fp8" and not (device.type == "cpu" or has_fp8):
+    if weights == "fp8" and device.type == "cuda" and torch.cuda.get_device_capability(device) < (9, 0):
         raise MissingDependency(
             "the device has no fp8 arithmetic with one scale per row",
             value=str(device),
             limit="CUDA devices of compute capability 9.0 and up; emulated on the CPU",
             remedy="use --weights int8",
         )
-    return (setting,)
 
 
-def dtype_of(setting: WeightsSetting, dtype: str, device: torch.device) -> torch.dtype:
-    """The type of all weights that are not in 8 bits.  `dtype` auto: float32 on the CPU, bfloat16 elsewhere.  Raises
-    SettingsError: `weights` and `dtype` contradict each other."""
-    if setting == "bf16" and dtype not in ("auto", "bfloat16"):
-        raise SettingsError("weights bf16 needs dtype bfloat16", value=dtype, remedy="leave out dtype or weights")
+def dtype_of(dtype: str, device: torch.device) -> torch.dtype:
+    """The type of all weights that are not in 8 bits.  `auto`: float32 on the CPU, bfloat16 elsewhere."""
     if dtype == "auto":
-        return torch.float32 if device.type == "cpu" and setting != "bf16" else torch.bfloat16
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
     return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
 
 
@@ -78,7 +66,7 @@ def bring(
             f"{weights} supports only linear layers of certain sizes, and most of this model's weights lie elsewhere",
             value=f"{share:.0%} supported",
             limit=f"{LEAST_SHARE:.0%}",
-            remedy="use weights auto or bf16 (a mixture of experts keeps its weights outside linear layers)",
+            remedy="use weights own (a mixture of experts keeps its weights outside linear layers)",
         )
     fill = fill or partial(nn.Module.to, device=device)
     with torch.no_grad():

@@ -120,7 +120,7 @@ class RemoteClient:
         refused, is too large, is no whole answer, or broke off."""
         endpoint, url = self.endpoint, self.endpoint.url
         headers = {"Content-Type": "application/json", **endpoint.headers}
-        whole, n_bytes = bytearray(), 0
+        refused, n_bytes = bytearray(), 0
         try:
             async with self._http.stream(
                 "POST", f"{url}/chat/completions", content=content, headers=headers
@@ -131,15 +131,15 @@ class RemoteClient:
                     if not is_answer and n_bytes > ERROR_BYTES:
                         break
                     if n_bytes > limit:
-                        message, remedy = "The remote server's answer is too large.", "Raise remote_max_bytes."
+                        message, remedy = "The remote server's answer is too large.", "Use another model."
                         raise RemoteFailure(message, value=n_bytes, limit=limit, remedy=remedy)
-                    if is_answer and endpoint.is_streamed:
-                        for text in transcript.feed(piece):
-                            on_text(text)
-                    else:
-                        whole += piece
+                    if not is_answer:
+                        refused += piece
+                        continue
+                    for text in transcript.feed(piece):
+                        on_text(text)
                 if not is_answer:
-                    refusal = error_of(response.status_code, bytes(whole))
+                    refusal = error_of(response.status_code, bytes(refused))
                     if is_passing(response.status_code):
                         raise Passing(refusal, asked_wait_s(response.headers.get("Retry-After")))
                     raise refusal
@@ -155,8 +155,6 @@ class RemoteClient:
             if isinstance(error, httpx2.DecodingError | httpx2.UnsupportedProtocol | httpx2.InvalidURL):
                 raise found from error
             raise Passing(found) from error
-        if not endpoint.is_streamed:
-            on_text(transcript.take(bytes(whole)))
         return transcript.finish()
 
     def _late(self, message: str, limit_s: float) -> DeadlineExceeded:

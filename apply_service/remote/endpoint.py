@@ -25,7 +25,6 @@ class Endpoint:
     key: str | None = field(default=None, repr=False)
     takes: frozenset[str] = frozenset()
     """What the server takes beyond plain chat completions: words of the setting `remote_takes`."""
-    is_streamed: bool = True
     n_retries: int = 3
     backoff_s: float = 0.5
     """Wait before the first retry; twice as long before each further one."""
@@ -34,6 +33,7 @@ class Endpoint:
     total_timeout_s: float = 120.0
     """The deadline of a request that names none."""
     max_bytes: int = 64 * 2**20
+    """Of an answer, events included."""
 
     @classmethod
     def of(cls, settings: Settings, environment: Mapping[str, str] | None = None) -> Endpoint:
@@ -56,12 +56,9 @@ class Endpoint:
             url=f"{url}/v1" if is_vllm and not urlsplit(url).path else url,
             key=key,
             takes=frozenset(settings.remote_takes) | (VLLM_TAKES if is_vllm else frozenset()),
-            is_streamed=settings.remote_stream,
             n_retries=settings.remote_retries,
-            connect_timeout_s=settings.remote_connect_timeout_s,
             silence_timeout_s=settings.remote_silence_timeout_s,
             total_timeout_s=settings.default_timeout_s,
-            max_bytes=settings.remote_max_bytes,
         )
 
     @property

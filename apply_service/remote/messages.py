@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from apply_service.engine.vllm.message import encode_edit
 from apply_service.errors import ApplyError, ContextLimitExceeded, Overloaded, RemoteFailure, Truncated
@@ -42,9 +42,9 @@ def encode_call(model: str, job: EditJob, request: ApplyRequest, endpoint: Endpo
         "model": model,
         "messages": chat_messages(job),
         "temperature": request.temperature,
-        "stream": endpoint.is_streamed,
+        "stream": True,
     }
-    if endpoint.is_streamed and "usage" in takes:
+    if "usage" in takes:
         body["stream_options"] = {"include_usage": True}
     if request.max_tokens is not None:
         body["max_completion_tokens" if "max_completion_tokens" in takes else "max_tokens"] = request.max_tokens
@@ -72,15 +72,10 @@ class TokenIn(_In):
     logprob: float
 
 
-def _of_text(name: str) -> AliasChoices:
-    """A field of a whole message, or of a piece of one."""
-    return AliasChoices(AliasPath("message", name), AliasPath("delta", name))
-
-
 class ChoiceIn(_In):
     index: int = Field(0, ge=0, le=0)
-    content: str | None = Field(None, validation_alias=_of_text("content"))
-    refusal: str | None = Field(None, validation_alias=_of_text("refusal"))
+    content: str | None = Field(None, validation_alias=AliasPath("delta", "content"))
+    refusal: str | None = Field(None, validation_alias=AliasPath("delta", "refusal"))
     finish_reason: str | None = None
     tokens: list[TokenIn] | None = Field(None, validation_alias=AliasPath("logprobs", "content"))
 
@@ -98,7 +93,7 @@ class UsageIn(_In):
 
 
 class AnswerIn(_In):
-    """A completion, or one chunk of it.  It may hold an `error` instead of `choices`."""
+    """One chunk of a completion.  It may hold an `error` instead of `choices`."""
 
     choices: list[ChoiceIn] | None = Field(None, max_length=1)
     usage: UsageIn | None = None
@@ -162,8 +157,8 @@ class Transcript:
                 data, self._data = "\n".join(self._data), []
                 yield self.take(data)
 
-    def take(self, data: str | bytes) -> str:
-        """Take the JSON of a completion or a chunk, or the end of a stream.  Returns the text that it adds.  Raises
+    def take(self, data: str) -> str:
+        """Take the JSON of a chunk, or the end of a stream.  Returns the text that it adds.  Raises
         RemoteFailure: it is no such JSON, reports an error, or comes after the end; Truncated: the text is longer than
         any answer to this edit."""
         if self.is_done:

@@ -67,7 +67,7 @@ class RemoteTarget:
             for call in calls:
                 reply = call.reply()
                 merged = TAGS.unwrap(reply.text)
-                decided.append(Decided(merged, line_logprobs(reply.text, reply.tokens), count(reply), None))
+                decided.append(Decided(merged, line_logprobs(reply.text, reply.tokens), count(reply)))
         return decided
 
     def score(

@@ -83,7 +83,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--kv-cache-mb", type=int, default=4_096, help="memory for keys and values")
-    parser.add_argument("--threads", type=int, help="CPU threads; default: torch's")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="a run of seconds, to see that it works")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
@@ -163,7 +162,6 @@ def load(name: str, options: argparse.Namespace) -> Target:
     settings = Settings(
         engine="torch",
         device=options.device,
-        torch_threads=options.threads,
         kv_cache_mb=options.kv_cache_mb,
         prefix_cache_mb=options.kv_cache_mb // 4,
     )

@@ -65,7 +65,6 @@ def main() -> int:
     parser.add_argument("--updates", type=Path)
     parser.add_argument("--limit", type=int, help="so many edits, evenly over the set")
     parser.add_argument("--ways", default=",".join((MERGE, *WAYS)), help="some of these")
-    parser.add_argument("--torch-threads", type=int)
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds an edit; a slower one is refused")
     parser.add_argument("--out", type=Path, required=True, help="folder; a run that was stopped there goes on")
     parser.add_argument("--keep", type=Path, default=RESULTS, help="folder of the kept results")
@@ -74,7 +73,7 @@ def main() -> int:
     records, files = chosen_records(options.data, updates=options.updates, split=None)
     n_wanted = min(options.limit or len(records), len(records))
     records = [records[at * len(records) // n_wanted] for at in range(n_wanted)]
-    settings = Settings(torch_threads=options.torch_threads, prefix_cache_mb=0)
+    settings = Settings(prefix_cache_mb=0)
     runtime = build_runtime(settings)
     runners = {name: open_way(name, runtime, options.timeout) for name in options.ways.split(",")}
     ids = [record.id for record in records]
@@ -86,7 +85,6 @@ def main() -> int:
         "sample_ids": ids,
         "names": list(runners),
         "windows": settings.windows,
-        "torch_threads": options.torch_threads,
         "timeout_s": options.timeout,
     }
     if options.fresh:
@@ -119,7 +117,7 @@ def keep(results: dict[str, Any], rows: list[RunRow]) -> dict[str, Any]:
         "schema_version": 1,
         "complete": results["complete"],
         "n_edits": len(plan["sample_ids"]),
-        **{name: plan[name] for name in ("name", "windows", "torch_threads", "timeout_s")},
+        **{name: plan[name] for name in ("name", "windows", "timeout_s")},
         "provenance": results["provenance"],
         "ways": {name: _figures(found, name, rows) for name, found in results["summary"].items()},
     }

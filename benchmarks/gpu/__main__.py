@@ -26,7 +26,7 @@ import torch
 
 from apply_eval.provenance import provenance
 from apply_service.engine.loading import pick_device
-from apply_service.engine.weights import WeightsSetting
+from apply_service.engine.weights import Weights
 from apply_service.errors import ApplyError
 from benchmarks.decoding.contenders import describe_device
 from benchmarks.decoding.samples import LOOKUP_PEER, PLAIN_ENGINE, PLAIN_PEER
@@ -182,7 +182,7 @@ def groups_of(options: argparse.Namespace) -> Mapping[str, Group]:
     groups["fp8 matrices"] = partial(check_matrices, device, "fp8", seed=seed)
     groups["int8 matrices"] = partial(check_matrices, device, "int8", seed=seed)
     groups["fp8 rows"] = partial(check_rows, device, seed=seed)
-    formats: tuple[WeightsSetting, ...] = ("bf16", "fp8") if is_cuda else ("auto", "fp8")
+    formats: tuple[Weights, ...] = ("own", "fp8")
     shape = CHECKED[device.type]
     for weights in formats:
         name = f"decoding, {shape} {weights}"

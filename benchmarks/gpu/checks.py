@@ -22,7 +22,7 @@ from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.attention import register
 from apply_service.engine.eight_bit import LEAST_SCALE, LIMITS, EightBitLinear, Format, ScaledRows, quantise_rows
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.engine.weights import WeightsSetting
+from apply_service.engine.weights import Weights
 from apply_service.errors import ApplyError
 from apply_service.protocols import Draft, Drafter, Prefill, SamplingParams, Session, Window
 from benchmarks.decoding.contenders import wait_for_device, write_outputs
@@ -249,7 +249,7 @@ class KnownDraft(NoDraft):
         return Draft([token ^ ((first + i) % self._period == self._period - 1) for i, token in enumerate(ids)], 0.99)
 
 
-def check_decoding(name: str, shape: str, device: torch.device, weights: WeightsSetting, seed: int) -> Iterator[Check]:
+def check_decoding(name: str, shape: str, device: torch.device, weights: Weights, seed: int) -> Iterator[Check]:
     """Drafted against undrafted, unpadded against padded, captured against eager."""
     window = None if device.type == "cuda" else 31  # one bucket: its self-test takes seconds
     given: dict[str, Any] = {"device": device.type, "weights": weights, "window": window, "kv_cache_bytes": 2**30}

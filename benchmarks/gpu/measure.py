@@ -16,6 +16,7 @@ from apply_service.engine.loading import LoadedModel
 from apply_service.engine.memory import free_bytes
 from apply_service.engine.weights import fp8_ways, n_fused
 from apply_service.errors import ContextLimitExceeded
+from apply_service.protocols import SamplingParams, Window
 from apply_service.target import Target
 from benchmarks.decoding.contenders import (
     LOOKUP_TOKENS,
@@ -139,6 +140,7 @@ def describe_shape(loaded: LoadedModel, engine: ReplayEngine) -> dict[str, Any]:
     tested = loaded.self_test
     assert tested is not None
     return {
+        "pass_ms": time_passes(engine),
         "weights": format_of(engine.model),
         "attention": engine.attention,
         "has_graphs": engine.has_graphs,
@@ -150,6 +152,24 @@ def describe_shape(loaded: LoadedModel, engine: ReplayEngine) -> dict[str, Any]:
         "flipped_choices": {str(n): share for n, share in tested.flipped_choices.items()},
         "weight_bytes_read": bytes_read(engine.model),
     }
+
+
+def time_passes(engine: ReplayEngine) -> dict[str, float]:
+    """Milliseconds of the fastest of a few passes of each row count, with a single token."""
+    session = engine.open([0], 1)
+    assert session is not None, "an idle engine has room"
+    least = {}
+    with session:
+        for n_rows in engine.buckets:
+            seconds = []
+            for _ in range(3):
+                wait_for_device()
+                started = time.perf_counter()
+                engine.logits([Window(session, 0, [], SamplingParams())], n_rows, n_head_rows=n_rows)
+                wait_for_device()
+                seconds.append(time.perf_counter() - started)
+            least[str(n_rows)] = round(1e3 * min(seconds), 3)
+    return least
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,6 @@ def _target_heading(pieces: Sequence[Row]) -> str:
         f"{target['n_params'] / 1e9:.3g}B parameters, weights {target['weights']}, the rest {target['dtype']}; "
         f"attention {target['attention']}, {'captured' if target['has_graphs'] else 'eager'} passes; "
         f"{target['determinism']}{''.join(f'; {note}' for note in notes)}. {edits}, of {target['chars_a_token']} "
-        f"characters.\n\nPasses of the self-test: {passes}. Each reads {target['weight_bytes_read'] / 1e9:.3g} GB of "
+        f"characters.\n\nPasses: {passes}. Each reads {target['weight_bytes_read'] / 1e9:.3g} GB of "
         "weights.\n"
     )

@@ -49,7 +49,7 @@ SIX_LINES = ApplyRequest(
 def main() -> int:
     options = _parse()
     folder = FOLDER / options.name
-    settings = {"model": str(folder), "dtype": options.dtype, "torch_threads": options.torch_threads}
+    settings = {"model": str(folder), "dtype": options.dtype}
     if options.start:
         print(json.dumps(one_start(Settings(**settings, state_dir=options.start))))
         return 0
@@ -73,7 +73,6 @@ def main() -> int:
         "sample_ids": ids,
         "names": list(runners),
         "windows": "auto",
-        "torch_threads": options.torch_threads,
         "timeout_s": options.timeout,
     }
     out = FOLDER.parent / "bench-models" / result.stem
@@ -146,7 +145,6 @@ def _parse() -> argparse.Namespace:
         "--ways", default=",".join((MERGE, *WAYS)), help="also plain, a drafter, or hf-prompt-lookup[-128]"
     )
     parser.add_argument("--dtype", default="bfloat16")
-    parser.add_argument("--torch-threads", type=int)
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds an edit; a slower one is refused")
     parser.add_argument("--start", help=argparse.SUPPRESS)  # the folder of state of one start, in a process of its own
     options = parser.parse_args()

@@ -25,12 +25,12 @@ from apply_service.build import load_target
 from apply_service.deadline import Deadline
 from apply_service.engine.attention import register
 from apply_service.engine.layout import WindowRows
-from apply_service.engine.loading import LoadedModel, make_ready, pick_device
-from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
-from apply_service.engine.record import DEFAULT_BUCKETS, ModelRecord
+from apply_service.engine.loading import LoadedModel, make_ready, most_rows, pick_device
+from apply_service.engine.memory import MemoryPlan, plan_memory, refuse_plan
+from apply_service.engine.record import ModelRecord
 from apply_service.engine.self_test_store import SelfTestStore
-from apply_service.engine.torch_local import KV_CACHE_BYTES, TorchEngine
-from apply_service.engine.weights import WeightsSetting, bring, candidates, dtype_of
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
+from apply_service.engine.weights import Weights, bring, dtype_of, refuse_format
 from apply_service.errors import Truncated, UnknownModel
 from apply_service.prompts.tokenizer import ContentTokenizer, IncrementalDecoder, lines_of_tokens, text_sources
 from apply_service.protocols import (
@@ -169,28 +169,28 @@ def load_replay(
     *,
     device: str = "auto",
     dtype: str = "auto",
-    weights: WeightsSetting = "auto",
+    weights: Weights = "own",
     window: int | None = None,
     kv_cache_bytes: int = KV_CACHE_BYTES,
     prefix_cache_bytes: int = 0,
     self_tests: SelfTestStore | None = None,
     **engine_options: Any,
 ) -> LoadedModel:
-    """What `load_model` is for models: `name` is "replay:SHAPE".  With weights `auto` they are as the shape says.
+    """What `load_model` is for models: `name` is "replay:SHAPE".  Weights `own` are as the shape says.
     Raises UnknownModel: no such shape. MissingDependency: the device can't have its weights. ModelTooLarge: it does not
     fit."""
     shape, where = find_shape(name), pick_device(device)
-    record = ModelRecord(DEFAULT_BUCKETS if window is None else (window + 1,))
     room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
-    planned = {"n_rows": record.buckets[-1], **room, **engine_options}
+    planned = {"n_rows": most_rows(window), **room, **engine_options}
     model, plan = make_model(shape, where, dtype, weights=weights, room=planned)
     return make_ready(
         model,
         name,
-        record,
+        ModelRecord(),
         FILES,
         room,
         engine_options,
+        window=window,
         self_tests=self_tests,
         memory=plan,
         engine_type=ReplayEngine,
@@ -203,20 +203,21 @@ def make_model(
     dtype: str = "auto",
     *,
     seed: int = 0,
-    weights: WeightsSetting = "auto",
+    weights: Weights = "own",
     room: Mapping[str, Any] | None = None,
 ) -> tuple[Any, MemoryPlan]:
     """A model of `shape` with random weights, made on the device itself, layer by layer, and the plan of its memory
     with `room` (options of `plan_memory`) for an engine; no file is read.  Raises ModelTooLarge: it does not fit.
     MissingDependency: the device can't have these weights."""
-    setting = shape.weights if weights == "auto" and shape.weights != "own" else weights
-    room = {"kv_cache_bytes": 0, "n_rows": DEFAULT_BUCKETS[-1]} if room is None else room
+    weights = shape.weights if weights == "own" else weights
+    refuse_format(weights, device)
     with torch.device("meta"):
-        model = model_of_shape(shape, dtype_of(setting, dtype, device))
-    plan = first_fitting([plan_memory(model, kind, device, **room) for kind in candidates(setting, device)], shape.name)
+        model = model_of_shape(shape, dtype_of(dtype, device))
+    plan = plan_memory(model, weights, device, **room or {"kv_cache_bytes": 0, "n_rows": DEFAULT_BUCKETS[-1]})
+    refuse_plan(plan, shape.name)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        bring(model, plan.weights_format, device, fill=partial(_fill, model, device))
+        bring(model, weights, device, fill=partial(_fill, model, device))
     model.tie_weights()
     return model.eval(), plan
 
@@ -337,13 +338,11 @@ def open_any(name: str, settings: Settings) -> Target:
     """A target of this process by its name, "replay:SHAPE" included.  Raises as `load_target` and `load_replay`."""
     if not name.startswith(PREFIX):
         return load_target(name, settings)
-    if settings.torch_threads is not None:
-        torch.set_num_threads(settings.torch_threads)
     loaded = load_replay(
         name,
         device=settings.device,
         dtype=settings.dtype,
-        weights=cast(WeightsSetting, settings.weights),
+        weights=cast(Weights, settings.weights),
         window=settings.window,
         kv_cache_bytes=settings.kv_cache_mb * 2**20,
         prefix_cache_bytes=settings.prefix_cache_mb * 2**20,

@@ -77,9 +77,7 @@ def options_of(arguments: argparse.Namespace) -> RunOptions:
                 message = f"the environment has no {name}"
                 raise InvalidField(message, value=name, remedy="set it, or give the key itself")
         server = ServerOptions(arguments.server, arguments.dialect, arguments.model, key)
-    own: dict[str, Any] = {
-        n: getattr(arguments, n) for n in ("device", "dtype", "window", "torch_threads", "kv_cache_mb")
-    }
+    own: dict[str, Any] = {n: getattr(arguments, n) for n in ("device", "dtype", "window", "kv_cache_mb")}
     # A contestant that decides parts of a file can't be compared with one that writes all of it.
     windows = "context" if strategy == "model" else "auto"
     return RunOptions(

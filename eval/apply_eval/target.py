@@ -37,7 +37,6 @@ class TargetOptions:
     device: str = "auto"
     dtype: str = "auto"
     window: int | None = None
-    torch_threads: int | None = None
     kv_cache_mb: int = 1024
     windows: str = "context"
 

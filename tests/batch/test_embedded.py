@@ -25,7 +25,7 @@ def requests() -> list[ApplyRequest]:
 
 
 def test_the_same_answers_as_alone() -> None:
-    settings = Settings(torch_threads=1)
+    settings = Settings()
     with open_service(build_runtime(settings), settings) as service:
         alone = [service.apply(request) for request in requests()]
         batch = asyncio.run(apply_edits(service.submit, requests(), "independent"))

@@ -31,7 +31,6 @@ BLOCKED = (
     "opentelemetry",
     "prometheus_client",
     "pytest",
-    "ray",
     "rapidfuzz",
     "starlette",
     "tree_sitter",

@@ -44,7 +44,7 @@ def of_the_engine() -> list[str]:
 
 
 def test_there_are_settings_of_an_engine() -> None:
-    assert {"--windows auto", "--attention auto", "--max-active 4096", "--remote-stream"} <= set(of_the_engine())
+    assert {"--windows auto", "--attention auto", "--max-active 4096", "--allow-remote-code"} <= set(of_the_engine())
 
 
 @pytest.mark.parametrize("option", of_the_engine())

@@ -14,6 +14,6 @@ from tests.live_server import serving
 @pytest.fixture(scope="session")
 def url() -> Iterator[str]:
     """The server's address, without a path."""
-    settings = Settings(drain_timeout_s=0, torch_threads=1)
+    settings = Settings(drain_timeout_s=0)
     with open_service(build_runtime(settings), settings) as service, serving(service, settings) as (address, _):
         yield address

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.decoding.window_policy import CERTAIN, share_rows
+from apply_service.decoding.scheduler import CERTAIN, share_rows
 from apply_service.protocols import Draft
 
 ACCEPTANCES = [0.0, 0.2, 0.5, 0.9, 0.99, 1.0]

@@ -37,7 +37,7 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """A server with the embedded model, asked once: loading the model is no part of a recipe's deadline."""
-    settings = Settings(drain_timeout_s=0, torch_threads=1, default_timeout_s=600)
+    settings = Settings(drain_timeout_s=0, default_timeout_s=600)
     with open_service(build_runtime(settings), settings) as service, serving(service, settings) as (address, _):
         body = {"original": "a = 1\n", "update": "a = 2\n", "strategy": "model"}
         httpx2.post(f"{address}/v1/apply", json=body, timeout=600).raise_for_status()

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from apply_eval.scores import CONFIDENCE_THRESHOLD
-from apply_service.engine.calibration import (
+from apply_service.engine.record import (
     CALIBRATION_FILE,
     MAX_LOG_ODDS,
     Calibration,
+    ModelRecord,
     ProbabilityMap,
     Signals,
     hash_weights,
     log_odds,
 )
-from apply_service.engine.record import ModelRecord
 from apply_service.errors import ModelNotLoadable
 from apply_service.models import embedded_directory
 from apply_service.types import Certainty

@@ -9,7 +9,7 @@ import torch
 
 from apply_eval.replay import find_shape, load_replay, make_model, model_of_shape
 from apply_service.engine.loading import load_model
-from apply_service.engine.memory import MemoryPlan, first_fitting, free_bytes, plan_memory
+from apply_service.engine.memory import MemoryPlan, free_bytes, plan_memory, refuse_plan
 from apply_service.errors import ModelTooLarge
 from tests.engine.tiny_models import save_tiny, tiny_model
 
@@ -45,14 +45,14 @@ def test_on_the_cpu_what_is_there_or_comes_page_by_page_does_not_count() -> None
     assert found.weights == found.kv_cache == found.graphs == 0
 
 
-def test_the_first_that_fits_is_taken_and_a_little_is_left() -> None:
-    assert first_fitting([plan(120), plan(90), plan(10)], "x").weights == 90
+def test_a_little_is_left() -> None:
+    refuse_plan(plan(90), "x")
     assert not plan(98).fits
 
 
 def test_a_refusal_names_needed_and_free_bytes_and_the_ways_out() -> None:
     with pytest.raises(ModelTooLarge) as refused:
-        first_fitting([plan(500, 200), plan(400, 200)], "giant")
+        refuse_plan(plan(400, 200), "giant")
     assert str(refused.value.value).startswith("600 bytes needed")
     assert str(refused.value.limit).startswith("100 bytes free")
     for word in ("--weights fp8 or int8", "--kv-cache-mb", "smaller model"):

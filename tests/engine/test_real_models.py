@@ -46,7 +46,7 @@ def write(
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_no_drafter_changes_an_answer(temperature: float, tmp_path: Path) -> None:
     """Ids and log probabilities are equal to the last bit."""
-    settings = Settings(model=str(SMALL), dtype="bfloat16", state_dir=str(tmp_path), torch_threads=2)
+    settings = Settings(model=str(SMALL), dtype="bfloat16", state_dir=str(tmp_path))
     target = in_process(build_runtime(settings).load(str(SMALL)))
     assert target.info.determinism == "bitwise"
     for original, update in EDITS:

@@ -180,7 +180,7 @@ def test_pieces_are_taken_only_where_more_row_counts_agree_so(monkeypatch: pytes
         pieces.append(piece)
         agreeing = buckets if piece or not is_helpless else (256,)
         nothing = dict.fromkeys(buckets, 0.0)
-        return SelfTest(agreeing if is_mended else (256,), 4, nothing, nothing, nothing)
+        return SelfTest(agreeing if is_mended else (256,), 4, nothing, nothing)
 
     monkeypatch.setattr(self_test_store, "find_options", find)
     for is_helpless, is_mended, wanted, tried in (

@@ -46,15 +46,6 @@ def stream(output: str, *, n_chars: int = 7, usage: Body | None = None, finish_r
     return Answer([*pieces, chunk(finish_reason=finish_reason), *last, event("[DONE]")], headers=SSE)
 
 
-def whole(
-    output: str | None, *, usage: Body | None = None, finish_reason: str | None = "stop", **choice: Any
-) -> Answer:
-    """A well-formed answer in one piece."""
-    message = {"role": "assistant", "content": output}
-    body = {"choices": [{"index": 0, "message": message, "finish_reason": finish_reason} | choice], "usage": usage}
-    return Answer([json.dumps(body).encode()], headers={"Content-Type": "application/json"})
-
-
 def error(status: int, body: Body | str = "", **headers: str) -> Answer:
     text = body if isinstance(body, str) else json.dumps(body)
     return Answer([text.encode()], status, {"Content-Type": "application/json", **headers})

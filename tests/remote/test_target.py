@@ -41,7 +41,6 @@ from tests.remote.scripted_server import (
     event,
     scripted_server,
     stream,
-    whole,
 )
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
@@ -83,17 +82,15 @@ def failure(*answers: Any, request: ApplyRequest = REQUEST, **options: Any) -> t
 
 
 # -- the answer -------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("is_streamed", [True, False])
-def test_an_edit_is_decided_there_and_put_back_here(is_streamed: bool) -> None:
+def test_an_edit_is_decided_there_and_put_back_here() -> None:
     request = replace(REQUEST, original=ORIGINAL.replace("\n", "\r\n"))
-    answer = stream(OUTPUT, usage=USAGE) if is_streamed else whole(OUTPUT, usage=USAGE)
-    with serving(answer, is_streamed=is_streamed) as (script, runtime):
+    with serving(stream(OUTPUT, usage=USAGE)) as (script, runtime):
         result = apply(request, runtime)
     assert result.merged_code == MERGED.replace("\n", "\r\n")
     assert (result.strategy, result.model, result.agreement) == ("model", "remote:m", True)
     body = script.bodies[0]
     assert script.paths == ["/v1/chat/completions"]
-    assert (body["model"], body["temperature"], body["stream"]) == ("m", 0.0, is_streamed)
+    assert (body["model"], body["temperature"], body["stream"]) == ("m", 0.0, True)
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     assert body["messages"][0]["content"] == SYSTEM
     assert f"<original>\n{ORIGINAL}\n</original>\n<update>\n{UPDATE}\n</update>" == body["messages"][1]["content"]
@@ -247,23 +244,10 @@ def test_no_half_answer_is_an_answer(answer: Answer, kind: type[ApplyError], tex
     assert len(script.bodies) == 1, "nothing is asked again once an answer has begun"
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind", "text"),
-    [
-        (replace(whole(OUTPUT), is_cut=True), RemoteFailure, "broke off"),
-        (Answer([b"{nonsense"]), RemoteFailure, "no chat completion"),
-        (whole(OUTPUT, finish_reason="length"), Truncated, "token limit"),
-        (whole(OUTPUT, finish_reason=None), RemoteFailure, "broke off"),
-        (whole(None), Truncated, "empty"),
-        (whole(OUTPUT, index=1), RemoteFailure, "no chat completion"),
-        (whole(OUTPUT, finish_reason="tool_calls"), RemoteFailure, "another reason"),
-    ],
-)
-def test_no_half_answer_is_one_without_a_stream_either(answer: Answer, kind: type[ApplyError], text: str) -> None:
-    found, script = failure(answer, is_streamed=False)
-    assert type(found) is kind
-    assert text in found.message
-    assert len(script.bodies) == 1
+def test_a_server_that_does_not_stream_gives_no_answer() -> None:
+    found, _ = failure(Answer([b'{"choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}]}']))
+    assert type(found) is RemoteFailure
+    assert "broke off" in found.message
 
 
 def test_a_stream_cut_at_any_byte_is_whole_or_an_error() -> None:

@@ -55,7 +55,7 @@ LARGE_CHARS = 20_000
 
 @pytest.fixture(scope="module")
 def runtime() -> Runtime:
-    return build_runtime(Settings(torch_threads=1))
+    return build_runtime(Settings())
 
 
 @pytest.fixture(scope="module")

@@ -53,13 +53,13 @@ def reading_of(request: ApplyRequest) -> Callable[[], ApplyResult | ReadEdit]:
 def opened(run: ScriptedRun, **options: int) -> Iterator[Service]:
     """A service whose engine is `run`, and whose readers never end with a hostile edit."""
 
-    def resume(request: ApplyRequest, deadline: Deadline, _: object) -> Generator[ApplyEvent]:
+    def answer(request: ApplyRequest, deadline: Deadline, _: object = None) -> Generator[ApplyEvent]:
         return run(request, deadline)
 
     pool = WorkerPool(2)
     pool.submit(os.getpid).result(30)
-    readers = Readers(pool, None, 2**31, reading_of, resume)  # type: ignore[arg-type]
-    with Service(run, readers=readers, **options) as service:
+    readers = Readers(pool, None, 2**31, reading_of)
+    with Service(answer, readers=readers, **options) as service:  # type: ignore[arg-type]
         yield service
         assert service.wait_until_idle(10)
         service.check_integrity()

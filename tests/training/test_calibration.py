@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from apply_service.engine.calibration import CALIBRATION_FILE, Calibration, ProbabilityMap, Signals, hash_weights
+from apply_service.engine.record import CALIBRATION_FILE, Calibration, ProbabilityMap, Signals, hash_weights
 from apply_service.target import Runtime, Target
 from apply_service.types import Certainty, Hunk
 from tests.doubles import make_result

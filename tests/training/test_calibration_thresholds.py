@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from apply_service.engine.calibration import Thresholds
+from apply_service.engine.record import Thresholds
 from training.calibration_rows import AnswerRow
 from training.calibration_thresholds import compare, doubted, effects, pick_thresholds
 

@@ -121,11 +121,6 @@ export interface NativeAnswer {
    * decision. null without a confidence.
    */
   confidence_kind: "calibrated" | "raw" | null;
-  /**
-   * Lines that the target wrote and neither original nor update has: 0 under `constrain: sources`; null where it was
-   * not held to them.
-   */
-  invented_lines: number | null;
   /** Hash of the original's bytes. */
   source_sha256: string;
   /** Hash of the merged file's bytes. */

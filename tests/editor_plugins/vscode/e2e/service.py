@@ -35,7 +35,7 @@ class LiveService:
 def running_service(folder: Path, *options: str, key: str | None = None) -> Iterator[LiveService]:
     """Serve on a free loopback port.  It has answered once: loading the model is over.  `folder`: scratch."""
     port = free_port()
-    command = [sys.executable, "-m", "apply_service.cli", "serve", "--port", str(port), "--torch-threads", "1"]
+    command = [sys.executable, "-m", "apply_service.cli", "serve", "--port", str(port)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("APPLY_")}
     environment |= {"OMP_NUM_THREADS": "1", "HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
     with (folder / f"service-{port}.log").open("wb") as log:
