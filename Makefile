@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: audit bench-gpu bench-gpu-prepare finetune finetune-prepare train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-triton test-vllm lint types check bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit wheel
+.PHONY: audit bench-gpu bench-gpu-prepare finetune finetune-prepare train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit wheel
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -75,6 +75,13 @@ $(TRITON)/.installed: $(STAMP)
 test-triton: $(TRITON)/.installed  ## the GPU's kernels on a CPU: interpreted, and compiled for a Hopper GPU
 	PYTHONPATH=$(TRITON) TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/engine/test_triton_attention.py tests/engine/test_triton_choice.py tests/engine/test_triton_engine.py tests/engine/test_norms.py tests/engine/test_eight_bit_kernels.py -n 2
 	PYTHONPATH=$(TRITON) TRITON_DEFAULT_FP_FUSION=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/engine/test_triton_compile.py tests/engine/test_eight_bit_compile.py -n 2
+
+# Ray listens on all interfaces, so the tests run where loopback is the only one (Linux; as root, or add --map-root-user).
+# Minutes, and 2 GB: in an environment of its own, and not part of what continuous integration runs.
+test-ray:  ## two servers on Ray Serve: a session stays on one, the other is killed
+	$(PYTHON) -m venv .venv-ray
+	.venv-ray/bin/pip install --quiet --constraint constraints.txt --editable '.[dev,ray]'
+	unshare --net sh -c 'ip link set lo up && OMP_NUM_THREADS=1 .venv-ray/bin/python -m pytest tests/deploy'
 
 # A third-party build of vLLM for CPUs (3.5 GB, Linux), which pins its own torch: an environment of its own, and not part of what continuous
 # integration runs.
@@ -198,4 +205,4 @@ check: lint types test  ## lint, types and the suite
 
 # Not runs/: what lies there took hours.
 clean:  ## the environments and caches; results in runs/ stay
-	rm -rf build dist $(VENV) $(CLIENTS) .venv-audit .venv-compat .venv-vllm $(TRITON) .vscode-test .mypy_cache .ruff_cache .pytest_cache
+	rm -rf build dist $(VENV) $(CLIENTS) .venv-audit .venv-compat .venv-ray .venv-vllm $(TRITON) .vscode-test .mypy_cache .ruff_cache .pytest_cache

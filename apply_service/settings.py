@@ -385,6 +385,22 @@ def refuse_unknown(given: Iterable[str], source: str) -> None:
             raise SettingsError(message, value=name, limit=known, remedy="correct or remove it")
 
 
+def fleet_settings(args: Mapping[str, Any]) -> Settings:
+    """The settings of all servers of a fleet, from the `args` of its configuration file only.  Raises SettingsError: as
+    `Settings`; a setting has no meaning in a fleet; or there are neither keys nor `allow_open`."""
+    refuse_unknown(args, "args")
+    for spec in setting_specs():
+        if spec.name in args and (spec.group in ("command", "mcp") or spec.name in ("host", "port", "backups_kept")):
+            remedy = "remove it; `http_options` says where Ray listens"
+            raise SettingsError(f"{spec.name} has no meaning on Ray Serve", value=args[spec.name], remedy=remedy)
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in args.items()}
+    settings = Settings(**values)
+    if settings.keys_file is None and not settings.allow_open:
+        remedy = "name a keys_file, or say allow_open: true where only a trusted network reaches Ray"
+        raise SettingsError("no API keys are configured", limit="keys_file, or allow_open", remedy=remedy)
+    return settings
+
+
 def is_color_wanted(settings: Settings, is_terminal: bool, environment: Mapping[str, str] | None = None) -> bool:
     """Whether output is to be coloured."""
     environment = os.environ if environment is None else environment

@@ -23,6 +23,7 @@ LEFT_OUT = (
     "triton",
     "mcp",
     "gguf",
+    "ray",
 )
 RUN = f"""
 import sys

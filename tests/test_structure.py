@@ -14,7 +14,7 @@ PACKAGE = ROOT / "apply_service"
 
 LAYERS = (
     {"cli"},
-    {"commands"},
+    {"commands", "deploy"},
     {"api", "build", "clients", "mcp"},
     {"batch", "service"},
     {"serving"},

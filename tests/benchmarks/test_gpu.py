@@ -31,6 +31,7 @@ BLOCKED = (
     "opentelemetry",
     "prometheus_client",
     "pytest",
+    "ray",
     "rapidfuzz",
     "starlette",
     "tree_sitter",
