@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from apply_eval.cli import build_parser
-from apply_eval.numbers import COLUMNS, MORE_COLUMNS, notes, share, times, used_columns, with_interval
+from apply_eval.numbers import COLUMNS, GROUPS, MORE_COLUMNS, notes, share, times, used_columns, with_interval
 from apply_eval.provenance import shown_command
 from apply_eval.results import RunResults, read_results
-from apply_eval.summary import GROUPS, PLAIN
+from apply_eval.summary import PLAIN
 from docs.tables import table
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
@@ -57,7 +57,7 @@ def _run(run: RunResults) -> str:
     parts = [_head(run.values), _table(run, COLUMNS), _table(run, MORE_COLUMNS)]
     parts += [
         _groups(run, way, what)
-        for way, (what, _) in GROUPS.items()
+        for way, what in GROUPS.items()
         if any(len(found.get(way, {})) > 1 for found in run.summary.values())
     ]
     return "\n".join(parts)

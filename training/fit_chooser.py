@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from apply_eval.cli import positive, probability
+from apply_eval.arguments import positive, probability
 from apply_eval.datasets import EditRecord
 from apply_eval.errors import DataError
 from apply_eval.provenance import provenance

@@ -1,7 +1,8 @@
 """`apply-eval`: make data sets of real edits, and measure on them.
 
-Parses arguments, calls one function, prints.  Exit codes: 0 done, 1 the measured thing failed (run: a contestant of
-whom nothing could be scored; compare: a regression), 2 bad arguments or data, 130 interrupted.
+Parses arguments, calls one function, prints.  Exit codes: 0 done, 1 the measured thing failed (peers: a wrong answer
+that no verdict tells; run: a contestant of whom nothing could be scored; compare: a regression), 2 bad arguments or
+data, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Any, get_args
 
 from rich.console import Console
 
+from apply_eval.arguments import SPLITS, positive, probability
 from apply_eval.compare import print_comparison
-from apply_eval.datasets import chosen_records, write_records
+from apply_eval.datasets import EditKind, chosen_records, write_records
 from apply_eval.loop import DEFAULT_DRAFTERS
 from apply_eval.mine import OWN_EDITS, OWN_LIMIT, OWN_MAX_LINES, MineFilter, StyleMix, mine
 from apply_eval.numbers import print_results, progress
@@ -30,8 +32,6 @@ from apply_service.errors import ApplyError
 from apply_service.registry import EDIT_FORMATS
 from apply_service.types import Strategy
 
-SPLITS = ("fit", "check")
-"""Parts of a data set: rules and models are fitted on the one and reported on the other."""
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 Add = Callable[..., argparse.Action]
 
@@ -64,6 +64,10 @@ def build_parser() -> argparse.ArgumentParser:
     _add_mine(add_command("mine", _mine, "real edits out of a local git history, with lazy snippets"))
     _add_merge(add_command("merge", _merge, "the deterministic merger on a data set"))
 
+    add = add_command("peers", _peers, "other projects' cases of edit formats, strategy exact")
+    add("--data", type=Path, required=True, help="the cases, JSONL (.xz may be)")
+    add("--out", type=Path, help="folder for results.json")
+
     _add_run(add_command("run", _run, "drafters, peers or a service on a data set: right answers, speed, report"))
 
     add = add_command("report", _report, "the HTML page of a run")
@@ -89,29 +93,6 @@ def _write_json(path: Path, results: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     print(f"results in {path}")
-
-
-# -- what options may be -----------------------------------------------------------------------------------------------
-def positive(text: str) -> int:
-    """A whole number above zero.  Raises ArgumentTypeError."""
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return number
-
-
-def probability(text: str) -> float:
-    """A number from 0 to 1.  Raises ArgumentTypeError."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
-    return number
 
 
 # -- quick -------------------------------------------------------------------------------------------------------------
@@ -153,10 +134,16 @@ def _add_mine(add: Add) -> None:
     add("--seed", type=int, default=0)
     add("--styles", choices=get_args(StyleMix), default="mixed", help="how snippets are written")
     add("--language", action="append", default=[], help="only this language; may be given several times")
+    add("--kind", choices=get_args(EditKind), help="only edits of this kind")
     add("--min-lines", type=positive, default=wanted.min_lines)
     add("--max-lines", type=positive, default=wanted.max_lines)
     add("--max-changed", type=positive, default=wanted.max_changed, help="changed lines at most")
     add("--max-hunks", type=positive, default=wanted.max_hunks)
+    add("--since", help="only commits after this date, as git understands it")
+    add("--until", help="only commits before this date")
+    add("--max-commits", type=positive, default=wanted.max_commits, help="how far back to look")
+    add("--name", help="the repository's name in the records (default: from its origin or folder)")
+    add("--licence", default="", help="SPDX name to write into the records")
 
 
 def _mine(arguments: argparse.Namespace) -> int:
@@ -164,7 +151,7 @@ def _mine(arguments: argparse.Namespace) -> int:
     filters = MineFilter(
         languages=frozenset(arguments.language), **{name: value for name, value in given.items() if name in own}
     )
-    same = {name: given[name] for name in ("limit", "seed", "styles")}
+    same = {name: given[name] for name in ("limit", "seed", "styles", "name", "licence")}
     n_written = write_records(arguments.out, list(mine(arguments.repo, filters=filters, **same)))
     print(f"{n_written} edits written to {arguments.out}")
     return 0
@@ -190,6 +177,7 @@ def _merge(arguments: argparse.Namespace) -> int:
         rows = merge.run_merge(records, merge.format_merger(arguments.format), on_row=advance)
     threshold = merge.shipped_threshold() if arguments.threshold is None else arguments.threshold
     summary = {**merge.summarise(rows, threshold=threshold, seed=arguments.seed), "split": arguments.split}
+    merge.print_wrong_certain(Console(), rows, records)
     merge.print_summary(Console(), summary)
     results = {**summary, "provenance": provenance(files, seed=arguments.seed)}
     if arguments.out is not None:
@@ -197,6 +185,18 @@ def _merge(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         _write_json(arguments.json, {name: value for name, value in results.items() if name != "rows"})
     return 0
+
+
+def _peers(arguments: argparse.Namespace) -> int:
+    from apply_eval import peers  # loads the grammars
+
+    with progress("peers", None) as advance:
+        rows = peers.run_peers(arguments.data, on_case=advance)
+    peers.print_peers(Console(), rows)
+    if arguments.out is not None:
+        results = {**peers.summarise_peers(rows), "provenance": provenance([arguments.data])}
+        _write_json(arguments.out / "results.json", results)
+    return FAILED if any(row.outcome == "silent" for row in rows) else 0
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rich.console import Console
+from rich.syntax import Syntax
 
-from apply_eval.datasets import EditRecord, size_class
+from apply_eval.datasets import SIZES, EditRecord, size_class
 from apply_eval.errors import DataError
 from apply_eval.metrics import Judged, at_threshold, calibration_figures, hits, risk_figures
 from apply_eval.numbers import DASH, empty_table, share
-from apply_eval.scores import CONFIDENCE_THRESHOLD, is_same_but_blanks, is_same_but_misquotes
+from apply_eval.scores import CONFIDENCE_THRESHOLD, diff_hunks, is_same_but_blanks, is_same_but_misquotes
 from apply_service.edits.fidelity import normalise, restore
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.reply import read_reply
@@ -31,6 +32,7 @@ from apply_service.types import Certainty
 SCHEMA_VERSION = 1
 ORACLES = (1, 2, 4, 8)
 """Numbers of readings among which the right one is looked for."""
+MAX_DIFF_LINES = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class MergeRow:
     same_but_misquotes: bool = False
     error: str | None = None
     message: str = ""
+    answer: str | None = None
+    """The text of a wrong answer; not written to the results."""
 
     @property
     def is_wrong_certain(self) -> bool:
@@ -149,6 +153,7 @@ def _judge(record: EditRecord, merger: Merger) -> MergeRow:
         right_reading=next((at for at, reading in enumerate(readings, 1) if reading == record.after), None),
         same_but_blanks=exact or is_same_but_blanks(record.after, text),
         same_but_misquotes=is_misquoted,
+        answer=None if exact else text,
     )
 
 
@@ -168,15 +173,12 @@ def summarise(rows: Sequence[MergeRow], *, threshold: float = CONFIDENCE_THRESHO
     styles = {
         style: [row for row in rows if row.style == style] for style in sorted({row.style for row in rows} - {""})
     }
-    by_certainty = {
-        key: [row for row in rows if (row.certainty or "refused") == key]
-        for key in sorted({row.certainty or "refused" for row in rows})
-    }
     by_style: dict[str, dict[str, Any]] = {}
     for style, found in (styles | {"all": list(rows)}).items():
         unseen = at_threshold([Judged(row.probability, row.exact) for row in found], threshold)
         exact = hits(sum(row.exact for row in found), len(found))
         by_style[style] = {"n_total": len(found), "exact": exact, "at_threshold": unseen}
+    sizes = group(rows, lambda row: [row.size])
     return {
         "kind": "merge",
         "schema_version": SCHEMA_VERSION,
@@ -188,7 +190,10 @@ def summarise(rows: Sequence[MergeRow], *, threshold: float = CONFIDENCE_THRESHO
         "risk": risk_figures(judged, threshold=threshold, seed=seed),
         "calibration": calibration_figures(judged),
         "by_style": by_style,
-        "by_certainty": {key: _counts(found) for key, found in by_certainty.items()},
+        "by_certainty": group(rows, lambda row: [row.certainty or "refused"]),
+        "by_language": group(rows, lambda row: [row.language or "unknown"]),
+        "by_size": {name: sizes[name] for name, _ in SIZES if name in sizes},
+        "by_tag": group(rows, lambda row: row.tags),
         "median_ms": round(statistics.median(row.ms for row in rows), 3),
         "max_ms": max(row.ms for row in rows),
         "rows": [as_json(row) for row in rows],
@@ -204,22 +209,33 @@ def _counts(rows: Sequence[MergeRow]) -> dict[str, int]:
     }
 
 
+def group(rows: Iterable[MergeRow], keys_of: Callable[[MergeRow], Iterable[str]]) -> dict[str, dict[str, int]]:
+    """Counts by key, the largest group first."""
+    groups: dict[str, list[MergeRow]] = {}
+    for row in rows:
+        for key in keys_of(row):
+            groups.setdefault(key, []).append(row)
+    return {key: _counts(groups[key]) for key in sorted(groups, key=lambda key: (-len(groups[key]), key))}
+
+
 def as_json(row: MergeRow) -> dict[str, Any]:
-    """A row as results have it."""
-    return asdict(row) | {
-        "wrong_certain": row.is_wrong_certain,
-        "reasons": list(row.reasons),
-        "tags": list(row.tags),
-    }
+    """A row without the texts."""
+    values = asdict(row) | {"wrong_certain": row.is_wrong_certain}
+    del values["answer"]
+    return values | {"reasons": list(row.reasons), "tags": list(row.tags)}
 
 
 # -- on the terminal ---------------------------------------------------------------------------------------------------
 def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
-    """By certainty and by style, what the answers' own word is worth, totals."""
-    table = empty_table("certainty", "samples", "exact", "wrong but certain", "refused", title="by certainty")
-    for key, found in summary["by_certainty"].items():
-        table.add_row(key, *(str(found[name]) for name in ("n_total", "n_exact", "n_wrong_certain", "n_refused")))
-    console.print(table)
+    """A table for each way of grouping, what the answers' own word is worth, totals."""
+    for title in ("certainty", "language", "size", "tag"):
+        if summary[f"by_{title}"]:
+            table = empty_table(title, "samples", "exact", "share", "wrong but certain", "refused", title=f"by {title}")
+            for key, found in summary[f"by_{title}"].items():
+                exact = (found["n_exact"], share(found["n_exact"] / found["n_total"]))
+                counts = (found["n_total"], *exact, found["n_wrong_certain"], found["n_refused"])
+                table.add_row(key, *map(str, counts))
+            console.print(table)
     # Coverage stands beside errors: who applies nothing has none wrong.
     heads = ("style", "samples", "exact", "95%", "applied", "of these wrong", "right below")
     table = empty_table(*heads, title="by style")
@@ -232,8 +248,6 @@ def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
     console.print(table)
     for line in trust_lines(summary):
         console.print(line, highlight=False)
-    if wrong := [row["id"] for row in summary["rows"] if row["wrong_certain"]]:
-        console.print(f"wrong but certain: {', '.join(wrong)}", highlight=False, soft_wrap=True)
     n_total, n_exact = summary["n_total"], summary["n_exact"]
     console.print(
         f"[bold]{n_exact} of {n_total} exact ({n_exact / n_total:.1%})[/], "
@@ -270,3 +284,12 @@ def _hits(found: Mapping[str, Any]) -> str:
 
 def _interval(interval: Sequence[float] | None) -> str:
     return DASH if interval is None else f"({share(interval[0])}–{share(interval[1])})"
+
+
+def print_wrong_certain(console: Console, rows: Sequence[MergeRow], records: Sequence[EditRecord]) -> None:
+    """What the certain answers got wrong: `-` is the wanted text, `+` the answer; long diffs are cut."""
+    for row, record in zip(rows, records, strict=True):
+        if row.is_wrong_certain and row.answer is not None:
+            console.print(f"\n[bold red]wrong but certain:[/] {row.id}", highlight=False)
+            diff = "\n".join(diff_hunks(record.after, row.answer, MAX_DIFF_LINES))
+            console.print(Syntax(diff, "diff", background_color="default"))

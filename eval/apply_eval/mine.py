@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from apply_eval.datasets import EditRecord, measure_edit, read_records
+from apply_eval.datasets import EditKind, EditRecord, measure_edit, read_records
 from apply_eval.errors import DataError, GitError
 from apply_eval.sketch import draw_sketch
 from apply_service.syntax.languages import language_of_path
@@ -53,6 +53,9 @@ class MineFilter:
     max_line_length: int = 400
     max_files: int = 25
     """Larger commits are left out."""
+    kind: EditKind | None = None
+    since: str | None = None
+    until: str | None = None
     max_commits: int = 5000
     per_path: int = 2
     per_commit: int = 2
@@ -65,15 +68,18 @@ def mine(
     limit: int,
     seed: int,
     styles: StyleMix,
+    name: str | None = None,
     licence: str = "",
 ) -> Iterator[EditRecord]:
-    """At most `limit` edits, in an order that the seed draws.  `licence` is written into the records.  Raises GitError:
-    no repository there, or git refused; DataError: not one edit passed."""
+    """At most `limit` edits, in an order that the seed draws.  `name` and `licence` are written into the records; the
+    name comes from the repository's origin or folder by default.  Raises GitError: no repository there, or git refused;
+    DataError: not one edit passed."""
     n_found = 0
     by_path: Counter[str] = Counter()
     by_commit: Counter[str] = Counter()
     repo = GitRepo(repo_path)
-    name, changes = repo.name, repo.changes(max_commits=filters.max_commits)
+    name = name or repo.name
+    changes = repo.changes(max_commits=filters.max_commits, since=filters.since, until=filters.until)
     wanted = []
     for change in changes:
         language = language_name(change.path)
@@ -117,6 +123,8 @@ def _mine_one(
     is_apt = filters.min_lines <= measures.n_lines_before <= filters.max_lines
     n_changed = measures.lines_added + measures.lines_removed
     if not is_apt or n_changed > filters.max_changed or not 1 <= len(measures.hunks) <= filters.max_hunks:
+        return None
+    if filters.kind is not None and measures.edit_kind != filters.kind:
         return None
     mark = hashlib.sha256(change.path.encode("utf-8", "surrogateescape")).hexdigest()[:6]
     record_id = f"{name.replace('/', '__')}-{change.commit[:10]}-{mark}"
@@ -208,10 +216,12 @@ class GitRepo:
         """Whether history was cut when it was cloned."""
         return self._git("rev-parse", "--is-shallow-repository").strip() == b"true"
 
-    def changes(self, *, max_commits: int) -> list[FileChange]:
+    def changes(self, *, max_commits: int, since: str | None = None, until: str | None = None) -> list[FileChange]:
         """Modified files (not added, deleted, renamed or merged) of the last `max_commits` commits, newest first.
         Raises GitError: no repository there, or git refused."""
         options = ["--no-merges", "--no-renames", "--raw", "--no-abbrev", "-z", f"--max-count={max_commits}"]
+        options += [f"--since={since}"] if since else []
+        options += [f"--until={until}"] if until else []
         layout = f"--format={_COMMIT}{_FIELD.join(('%H', '%P', '%cs', '%s'))}"
         found = []
         for entry in self._git("log", *options, layout).decode("utf-8", "surrogateescape").split(_COMMIT)[1:]:

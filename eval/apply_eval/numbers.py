@@ -90,6 +90,13 @@ MORE_COLUMNS: Mapping[str, Column] = {
     "same_but_blanks": Column(
         "but for blanks", share, "answers right apart from blank lines and white space at line ends"
     ),
+    "same_tree": Column("same tree", share, "answers with the wanted syntax tree, of those that a grammar can tell"),
+    "edit_similarity": Column(
+        "edit similarity", share, "1 less the Levenshtein distance to the wanted text, as a share; mean"
+    ),
+    "syntax_kept": Column(
+        "syntax kept", share, "answers that parse, of those whose file parsed before and should after"
+    ),
     "touched_outside": Column("touched outside", share, "answers with a wrong line away from the edit"),
     "same_but_misquotes": Column(
         "but for misquotes", share, "answers right apart from blank lines and misquoted context"
@@ -106,12 +113,23 @@ MORE_COLUMNS: Mapping[str, Column] = {
     ),
     "false_alarms": Column("right flagged", share, "share of right answers with one"),
     "latency_p95_s": Column("p95", seconds, "95th percentile of the latency"),
+    "latency_p99_s": Column("p99", seconds, "99th percentile of the latency"),
     "ttft_p50_s": Column("first text", seconds, "median time to the first text"),
     "tokens_per_pass": Column("tokens a pass", count, "generated tokens over passes, all samples together"),
     "speedup_end_to_end": Column("end to end", times, "median of the latency of `plain` over this one's"),
+    "throughput_tok_s": Column("tok/s in all", rate, "generated tokens over the latencies of all answers"),
 }
 """The second table."""
 
+
+GROUPS: Mapping[str, str] = {
+    "by_language": "language",
+    "by_size": "lines",
+    "by_kind": "kind",
+    "by_tag": "tag",
+    "by_style": "style",
+}
+"""Ways of grouping the samples: field of the summary, heading."""
 
 MIN_WIDTH = 116
 """Of the table; a narrower terminal breaks its lines, which is better than lost digits."""

@@ -12,6 +12,8 @@ from markupsafe import Markup
 
 from apply_eval.numbers import (
     COLUMNS,
+    DASH,
+    GROUPS,
     MORE_COLUMNS,
     Column,
     count,
@@ -25,7 +27,7 @@ from apply_eval.numbers import (
 from apply_eval.provenance import shown_command
 from apply_eval.results import RunResults, write_whole
 from apply_eval.rows import RunRow, SampleFacts
-from apply_eval.summary import GROUPS, is_silent
+from apply_eval.summary import is_silent
 
 REPORT = "report.html"
 Cell = tuple[str, str]
@@ -93,10 +95,10 @@ def _cell(found: Mapping[str, Any], field: str, show: Callable[[Any], str]) -> C
 
 
 def tables(results: RunResults) -> Iterator[Table]:
-    """Exact match by group."""
+    """Exact match by group, latency by size, and confidence beside truth."""
     names, summary = _distinct(results), results.summary
     heads = list(names.values())
-    for way, (what, _) in GROUPS.items():
+    for way, what in GROUPS.items():
         groups = list(dict.fromkeys(group for name in names for group in summary[name].get(way, {})))
         if len(groups) > 1:
             found = {g: [summary[name][way].get(g, {"n_scored": 0, "intervals": {}}) for name in names] for g in groups}
@@ -105,6 +107,17 @@ def tables(results: RunResults) -> Iterator[Table]:
                 for g in groups
             ]
             yield Table(f"Exact match by {what}", "share right to the last byte (samples)", heads, rows)
+    if sizes := list(dict.fromkeys(size for found in summary.values() for size in found["by_size"])):
+        by_size = [figures["by_size"] for figures in summary.values()]
+        rows = [
+            (size, [(seconds(found.get(size, {}).get("latency_p50_s")), "") for found in by_size]) for size in sizes
+        ]
+        yield Table("Latency by lines before the edit", "median, request to last byte", results.names, rows)
+    bins = {name: {found[0]: found for found in summary[name]["calibration"]["bins"]} for name in names}
+    if lows := sorted({low for found in bins.values() for low in found}):
+        shown = {(n, low): f"{f[3]:.2f}: {f[4]:.2f} ({f[2]:.0f})" for n in names for low, f in bins[n].items()}
+        rows = [(f"{low:.1f}–{low + 0.1:.1f}", [(shown.get((n, low), DASH), "") for n in names]) for low in lows]
+        yield Table("Confidence and truth", "mean confidence: share right (answers), by confidence", heads, rows)
 
 
 def _distinct(results: RunResults) -> dict[str, str]:

@@ -41,6 +41,9 @@ class RunRow(Told):
     exact: bool = False
     same_but_blanks: bool | None = None
     same_but_misquotes: bool | None = None
+    same_tree: bool | None = None
+    edit_similarity: float | None = None
+    syntax_kept: bool | None = None
     lines_outside: int | None = None
     n_chars: int | None = None
     update: str | None = None

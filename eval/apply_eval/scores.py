@@ -1,18 +1,22 @@
 """All questions about one answer's text, asked right after it came, and whether it says of itself that it may be wrong.
 
-Pure: nothing here runs or times anything.
+Pure: nothing here runs or times anything.  A question that a grammar can't answer (unknown language, errors in the
+wanted text itself) is None, never a guess: such samples are left out of the share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
-from rapidfuzz.distance import Indel
+from rapidfuzz.distance import Indel, Levenshtein
 
 from apply_eval.datasets import EditRecord
 from apply_eval.line_diff import diff_lines
 from apply_service.edits.diff import unified_diff_text
+from apply_service.syntax.languages import detect_language
+from apply_service.syntax.trees import SyntaxTree, parse
 
 CONFIDENCE_THRESHOLD = 0.95
 """An answer below it counts as flagged.  The embedded model's, as `training.calibrate` found it on edits mined for that
@@ -23,23 +27,32 @@ MIN_SIMILARITY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What the scorers said."""
+    """What the scorers said.  None: the question has no answer for this sample."""
 
     exact: bool
     same_but_blanks: bool
     same_but_misquotes: bool
+    same_tree: bool | None
+    edit_similarity: float
+    syntax_kept: bool | None
     lines_outside: int
 
 
 def score_answer(record: EditRecord, answer: str) -> Scores:
     """Judge `answer` to `record`.  Tens of milliseconds at 1,500 lines."""
+    language = detect_language(name=record.language, path=record.path)
     before, wanted = record.before, record.after
+    same_tree = is_same_tree(wanted, answer, language)
+    syntax_kept = is_syntax_kept(before, wanted, answer, language)
     if answer == wanted:
-        return Scores(True, True, True, 0)
+        return Scores(True, True, True, same_tree, 1.0, syntax_kept, 0)
     return Scores(
         exact=False,
         same_but_blanks=is_same_but_blanks(wanted, answer),
         same_but_misquotes=is_same_but_misquotes(before, wanted, answer, record.update),
+        same_tree=same_tree,
+        edit_similarity=Levenshtein.normalized_similarity(wanted, answer),
+        syntax_kept=syntax_kept,
         lines_outside=count_lines_outside(before, wanted, answer),
     )
 
@@ -95,6 +108,52 @@ def is_same_but_misquotes(before: str, wanted: str, answer: str, update: str) ->
 
 def _stripped(lines: Iterable[str]) -> list[str]:
     return [stripped for line in lines if (stripped := line.strip())]
+
+
+# -- syntax ------------------------------------------------------------------------------------------------------------
+def is_same_tree(wanted: str, answer: str, language: str | None) -> bool | None:
+    """Whether both texts have the same syntax tree: same nodes in the same order, same words, comments included; white
+    space between words and after comments does not count, indentation does where the language gives it meaning.
+
+    None where the wanted text has no tree free of errors.
+    """
+    expected = _sound_tree(wanted, language)
+    if expected is None:
+        return None
+    found = _sound_tree(answer, language)
+    return found is not None and all(left == right for left, right in zip_longest(_words(expected), _words(found)))
+
+
+def is_syntax_kept(before: str, wanted: str, answer: str, language: str | None) -> bool | None:
+    """Whether the answer still parses; None where `before` or `wanted` do not, or there is no grammar to tell."""
+    if _sound_tree(before, language) is None or _sound_tree(wanted, language) is None:
+        return None
+    return _sound_tree(answer, language) is not None
+
+
+def _sound_tree(text: str, language: str | None) -> SyntaxTree | None:
+    """The tree of a text without syntax errors."""
+    tree = parse(text.replace("\r\n", "\n"), language)
+    return None if tree is None or tree.root.has_error else tree
+
+
+def _words(tree: SyntaxTree) -> Iterator[tuple[str, int, str]]:
+    """(kind, number of children, text) of every node in order; the text of a node with children is what lies between
+    them that is no white space, for grammars that leave words without a node."""
+    stack = [tree.root]
+    while stack:
+        node = stack.pop()
+        children = node.children
+        pieces: list[bytes] = []
+        at = node.start_byte
+        for child in children:
+            pieces.append(tree.source[at : child.start_byte])
+            at = max(at, child.end_byte)
+        pieces.append(tree.source[at : node.end_byte])
+        words = b" ".join(stripped for piece in pieces if (stripped := piece.strip())) if children else pieces[0]
+        text = words.decode("utf-8", "replace")
+        yield node.type, len(children), text.rstrip() if not children and "comment" in node.type else text
+        stack.extend(reversed(children))
 
 
 # -- trust -------------------------------------------------------------------------------------------------------------

@@ -79,13 +79,18 @@ def _figures(cells: Mapping[str, RunRow], plain: Mapping[str, RunRow], options: 
     answered = [row for row in cells.values() if row.outcome == "answered"]
     main, intervals = _main_figures(cells, plain, options)
     passes, more = _pass_figures([row for row in answered if row.is_decoded], options.seed)
+    latency_s = _known(answered, "latency_s")
+    scores = ("same_but_blanks", "same_but_misquotes", "same_tree", "edit_similarity", "syntax_kept")
     return {
         **main,
-        **{name: mean(_known(answered, name)) for name in ("same_but_blanks", "same_but_misquotes")},
+        # Where a scorer could not tell, the answer is left out of the mean.
+        **{name: mean(_known(answered, name)) for name in scores},
         "touched_outside": mean([float(n > 0) for n in _known(answered, "lines_outside")]),
         **_trust_figures(cells, answered, options),
         **passes,
-        "latency_p95_s": percentile(_known(answered, "latency_s"), 0.95),
+        "throughput_tok_s": sum(_known(answered, "n_tokens")) / sum(latency_s) if sum(latency_s) else None,
+        "latency_p95_s": percentile(latency_s, 0.95),
+        "latency_p99_s": percentile(latency_s, 0.99),
         "ttft_p50_s": median(_known(answered, "ttft_s")),
         "intervals": _as_lists(intervals | more),
     }
@@ -168,14 +173,13 @@ def _pass_figures(decoded: Sequence[RunRow], seed: int) -> tuple[dict[str, Any],
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------
-GROUPS: Mapping[str, tuple[str, Callable[[SampleFacts], Sequence[str]]]] = {
-    "by_language": ("language", lambda fact: (fact.language,)),
-    "by_size": ("lines", lambda fact: (fact.size,)),
-    "by_kind": ("kind", lambda fact: (fact.kind,)),
-    "by_tag": ("tag", lambda fact: fact.tags),
-    "by_style": ("style", lambda fact: (fact.style,) if fact.style else ()),
+WAYS: Mapping[str, Callable[[SampleFacts], Sequence[str]]] = {
+    "by_language": lambda fact: (fact.language,),
+    "by_size": lambda fact: (fact.size,),
+    "by_kind": lambda fact: (fact.kind,),
+    "by_tag": lambda fact: fact.tags,
+    "by_style": lambda fact: (fact.style,) if fact.style else (),
 }
-"""Ways of grouping the samples, by field of the summary: heading, and the groups of a sample."""
 
 
 def _groups(
@@ -183,7 +187,7 @@ def _groups(
 ) -> dict[str, dict[str, Any]]:
     sizes = [name for name, _ in SIZES]
     found: dict[str, dict[str, Any]] = {}
-    for way, (_, keys_of) in GROUPS.items():
+    for way, keys_of in WAYS.items():
         members: dict[str, list[str]] = {}
         for fact in facts:
             for key in keys_of(fact):

@@ -23,7 +23,8 @@ def facts(name: str, **changes: Any) -> SampleFacts:
 def right(at: str, name: str, **changes: Any) -> RunRow:
     """A right answer: 100 tokens at 1,000 a second in four passes with one rejection."""
     values: dict[str, Any] = {
-        "outcome": "answered", "exact": True, "same_but_blanks": True, "lines_outside": 0, "strategy": "model",
+        "outcome": "answered", "exact": True, "same_but_blanks": True, "same_tree": True,
+        "edit_similarity": 1.0, "syntax_kept": True, "lines_outside": 0, "strategy": "model",
         "confidence": 0.9, "latency_s": 0.5, "ttft_s": 0.2, "tok_s": 1000.0, "n_prompt_tokens": 200, "n_tokens": 100,
         "n_chars": 300, "passes": 4, "n_drafted": 120, "n_accepted": 96, "rejections": 1,
         "accepted_by_source": {"predicted": 96},
@@ -34,7 +35,8 @@ def right(at: str, name: str, **changes: Any) -> RunRow:
 def wrong(at: str, name: str, **changes: Any) -> RunRow:
     """A wrong answer that keeps silent."""
     values: dict[str, Any] = {
-        "exact": False, "same_but_blanks": False, "lines_outside": 2,
+        "exact": False, "same_but_blanks": False, "same_tree": False, "edit_similarity": 0.9,
+        "syntax_kept": True, "lines_outside": 2,
     }  # fmt: skip
     return right(at, name, **(values | changes))
 

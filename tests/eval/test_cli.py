@@ -65,7 +65,7 @@ def test_merge_with_other_updates(data: Path, tmp_path: Path) -> None:
     assert main(["merge", "--data", str(data), "--updates", str(updates), "--out", str(tmp_path)]) == 0
     results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert results["n_total"] == results["n_exact"] == 1
-    assert results["rows"][0]["tags"] == ["full_file"]
+    assert list(results["by_tag"]) == ["full_file"]
 
 
 def test_one_split_and_the_figures_without_rows(data: Path, tmp_path: Path) -> None:

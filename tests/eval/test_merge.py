@@ -15,6 +15,7 @@ from apply_eval.merge import (
     Merger,
     format_merger,
     print_summary,
+    print_wrong_certain,
     run_merge,
     size_class,
     summarise,
@@ -70,6 +71,9 @@ def test_groups(summary: dict[str, Any]) -> None:
     assert summary["by_certainty"]["certain"] == {"n_total": 3, "n_exact": 1, "n_wrong_certain": 2, "n_refused": 0}
     assert summary["by_certainty"]["likely"] == {"n_total": 2, "n_exact": 0, "n_wrong_certain": 1, "n_refused": 0}
     assert summary["by_certainty"]["refused"]["n_total"] == 2
+    assert {name: counts["n_total"] for name, counts in summary["by_language"].items()} == {"python": 6, "unknown": 1}
+    assert summary["by_tag"]["clean"]["n_total"] == 7
+    assert list(summary["by_size"]) == ["1-100"]
 
 
 def test_rows(summary: dict[str, Any]) -> None:
@@ -177,8 +181,15 @@ def printed(show: Any) -> str:
     return out.getvalue()
 
 
+def test_wrong_but_certain_answers_are_shown_with_their_diff() -> None:
+    text = printed(lambda console: print_wrong_certain(console, run_merge(RECORDS, by_name(ANSWERS)), RECORDS))
+    assert text.count("wrong but certain:") == 3
+    assert "wrong-likely" not in text
+    assert "-B\n" in text
+    assert "+b\n" in text
+
+
 def test_the_summary_on_the_terminal(summary: dict[str, Any]) -> None:
     text = printed(lambda console: print_summary(console, summary))
     assert "1 of 7 exact (14.3%), 3 wrong but certain, 2 refused" in text
-    assert "wrong but certain: wrong-certain, wrong-determined, bytes\n" in text
     assert "by certainty" in text

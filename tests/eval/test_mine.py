@@ -79,8 +79,10 @@ def test_same_seed_same_records(repo: Path) -> None:
     ("filters", "paths"),
     [
         ({"languages": frozenset({"go"})}, {"store.go"}),
+        ({"since": "2025-03-15"}, {"src/ä library.ts"}),
+        ({"until": "2025-02-15"}, {"weather.py"}),
         ({"max_lines": 45}, {"store.go", "src/ä library.ts"}),
-        ({"languages": frozenset({"python"})}, {"weather.py"}),
+        ({"kind": "replace", "languages": frozenset({"python"})}, {"weather.py"}),
     ],
 )
 def test_filters(repo: Path, filters: dict[str, Any], paths: set[str]) -> None:

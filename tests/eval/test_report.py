@@ -117,7 +117,11 @@ def test_every_colour_that_is_used_is_defined_for_both_schemes(page: str) -> Non
 
 
 def test_all_tables_are_there(results: RunResults) -> None:
-    assert [table.title for table in tables(results)] == ["Exact match by language"]
+    assert [table.title for table in tables(results)] == [
+        "Exact match by language",
+        "Latency by lines before the edit",
+        "Confidence and truth",
+    ]
 
 
 def test_figures_of_the_summary_are_on_the_page(page: str, results: RunResults) -> None:

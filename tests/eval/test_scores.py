@@ -12,7 +12,9 @@ from apply_eval.scores import (
     is_flagged,
     is_same_but_blanks,
     is_same_but_misquotes,
+    is_same_tree,
     is_silent_error,
+    is_syntax_kept,
     score_answer,
 )
 
@@ -25,13 +27,22 @@ def record(language: str | None = "python", path: str | None = "a.py") -> EditRe
 
 
 def test_a_right_answer_scores_full_marks() -> None:
-    assert score_answer(record(), AFTER) == Scores(True, True, True, 0)
+    assert score_answer(record(), AFTER) == Scores(True, True, True, True, 1.0, True, 0)
 
 
 def test_a_wrong_one_is_told_apart_by_every_scorer() -> None:
     found = score_answer(record(), AFTER.replace("import os\n", "") + "}\n")
-    assert (found.exact, found.same_but_blanks, found.same_but_misquotes) == (False, False, False)
+    assert (found.exact, found.same_but_blanks, found.same_tree, found.syntax_kept) == (False, False, False, False)
     assert found.lines_outside == 2
+    assert 0.8 < found.edit_similarity < 1
+
+
+def test_the_language_is_found_by_the_path_or_not_at_all() -> None:
+    assert score_answer(record(language=None), AFTER).same_tree is True
+    assert score_answer(record(language="toml", path="a.toml"), SOURCE).syntax_kept is None
+    unknown = score_answer(record(language=None, path=None), AFTER)
+    assert unknown.same_tree is None
+    assert unknown.exact
 
 
 WANTED = "def f():\n    return 1\n\n\nx = 2\n"
@@ -76,6 +87,79 @@ def test_blanks_and_line_ends_may_differ_and_nothing_else(answer: str, same: boo
 
 def test_empty_texts_are_equal_everywhere() -> None:
     assert is_same_but_blanks("", "\n \n")
+
+
+PYTHON = "def f(a, b):\n    # add\n    return a + b\n\n\nNAME = 'x'\n"
+TYPESCRIPT = "export function f(a: number): number {\n  return a + 1;\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "same"),
+    [
+        (PYTHON, True),
+        (PYTHON.replace("\n", "\r\n"), True),
+        (PYTHON.replace("a + b", "a  +  b"), True),
+        (PYTHON.replace("f(a, b)", "f(\n    a,\n    b\n)"), True),
+        (PYTHON.replace("\n\n\n", "\n"), True),
+        (PYTHON.replace("# add", "# sum"), False),
+        (PYTHON.replace("    # add\n", ""), False),
+        (PYTHON.replace("a + b", "a - b"), False),
+        (PYTHON.replace("a + b", "b + a"), False),
+        (PYTHON.replace("'x'", "'x '"), False),
+        (PYTHON.replace("    return", "return"), False),
+        (PYTHON + "extra = 1\n", False),
+        (PYTHON[:20], False),
+        ("", False),
+    ],
+)
+def test_python(answer: str, same: bool) -> None:
+    assert is_same_tree(PYTHON, answer, "python") is same
+
+
+@pytest.mark.parametrize(
+    ("answer", "same"),
+    [
+        (TYPESCRIPT, True),
+        (TYPESCRIPT.replace("{\n  return a + 1;\n}", "{ return a + 1; }"), True),
+        (TYPESCRIPT.replace("number {", "string {"), False),
+        (TYPESCRIPT.replace("+ 1", "+ 2"), False),
+        (TYPESCRIPT.replace("}\n", ""), False),
+    ],
+)
+def test_typescript(answer: str, same: bool) -> None:
+    assert is_same_tree(TYPESCRIPT, answer, "typescript") is same
+
+
+def test_indentation_counts_where_it_has_meaning() -> None:
+    wanted = "if a:\n    b()\n    c()\n"
+    assert is_same_tree(wanted, "if a:\n  b()\n  c()\n", "python") is True
+    assert is_same_tree(wanted, "if a:\n    b()\nc()\n", "python") is False
+
+
+def test_words_that_a_grammar_leaves_without_a_node_count() -> None:
+    assert is_same_tree("# One\n\nsome words\n", "# One\n\nother words\n", "markdown") is False
+    assert is_same_tree("a: 1\n", "a: 2\n", "yaml") is False
+    assert is_same_tree('{"a": "b"}', '{"a": "c"}', "json") is False
+
+
+def test_what_no_grammar_can_tell_is_unknown() -> None:
+    assert is_same_tree("a\n", "a\n", None) is None
+    assert is_same_tree("a\n", "a\n", "klingon") is None
+    assert is_same_tree("def f(:\n", "def f(:\n", "python") is None
+
+
+def test_syntax_kept() -> None:
+    wanted = PYTHON.replace("a + b", "a * b")
+    assert is_syntax_kept(PYTHON, wanted, wanted, "python") is True
+    assert is_syntax_kept(PYTHON, wanted, "wholly = 'other'\n", "python") is True
+    assert is_syntax_kept(PYTHON, wanted, wanted.replace(")", "", 1), "python") is False
+    assert is_syntax_kept(PYTHON, wanted, "```python\n" + wanted + "```\n", "python") is False
+
+
+def test_syntax_that_was_broken_before_or_is_meant_to_be_is_nobodys_fault() -> None:
+    assert is_syntax_kept("def f(:\n", PYTHON, PYTHON, "python") is None
+    assert is_syntax_kept(PYTHON, "def f(:\n", "def f(:\n", "python") is None
+    assert is_syntax_kept("a", "b", "c", None) is None
 
 
 QUOTED = "import os\n\n# note that the cache is cleared\nlimit = 'ten'\nsize = 1\n"

@@ -42,7 +42,9 @@ def test_counts_and_shares() -> None:
     assert found["exact_match"] == pytest.approx(2 / 5)
     assert found["silent_errors"] == pytest.approx(1 / 5)
     assert found["errors"] == {"needs_more_context": 1, "unreachable": 1}
-    assert found["same_but_blanks"] == 0.5
+    assert found["same_but_blanks"] == found["same_tree"] == 0.5
+    assert found["edit_similarity"] == pytest.approx(0.95)
+    assert found["syntax_kept"] == 1.0
     assert found["touched_outside"] == 0.5
 
 
@@ -117,6 +119,15 @@ def test_answers_by_a_program_have_no_speed_of_decoding() -> None:
     found = summary_of(rows, ["d"])["d"]
     assert (found["tok_s"], found["passes_per_edit"]) == (1000.0, 4)
     assert found["exact_match"] == 1.0
+
+
+def test_throughput() -> None:
+    assert summary_of(ROWS[:2], ["drafter"])["drafter"]["throughput_tok_s"] == pytest.approx(200 / 0.75)
+
+
+def test_missing_answers_do_not_count_as_throughput() -> None:
+    found = summary_of([right("s1", "d"), missing("s2", "d")], ["d"])["d"]
+    assert found["throughput_tok_s"] == pytest.approx(100 / 0.5)
 
 
 def test_a_crash_is_scored_and_loud() -> None:

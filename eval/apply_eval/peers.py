@@ -1,7 +1,5 @@
 """What other projects' tests expect of an edit format, asked of this service: strategy exact, no model.
 
-    python -m tests.peer_cases --data CASES.jsonl [--out FOLDER]    # 1: a wrong answer that no verdict tells
-
 A case is a file (or several), an edit as the peer's test or recorded chat has it, and the text that comes out, or the
 fact that the peer refuses it.  A difference that a user would accept is `intentional` where the committed list gives a
 reason for it.  What is wrong without a warning or an error is counted apart: nobody would notice it.
@@ -9,9 +7,6 @@ reason for it.  What is wrong without a warning or an error is counted apart: no
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +16,7 @@ from rich.console import Console
 
 from apply_eval.datasets import read_rows
 from apply_eval.errors import DataError
-from apply_eval.numbers import empty_table, progress
-from apply_eval.provenance import provenance
+from apply_eval.numbers import empty_table
 from apply_service.batch import PatchRequest, PatchSource
 from apply_service.batch.patch import apply_patch_request
 from apply_service.errors import ApplyError
@@ -30,7 +24,7 @@ from apply_service.pipeline import apply
 from apply_service.target import Runtime, no_target
 from apply_service.types import ApplyRequest, Verdict
 
-INTENTIONAL = Path(__file__).parent / "peer_intentional.jsonl"
+INTENTIONAL = Path(__file__).parent / "fixtures" / "peer_intentional.jsonl"
 NAMED_FORMATS = ("whole_file",)
 """Formats that are never detected: the cases name them, as a caller must."""
 
@@ -51,21 +45,6 @@ class PeerRow:
     outcome: Outcome
     detail: str = ""
     judged: str = ""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, required=True, help="the cases, JSONL (.xz may be)")
-    parser.add_argument("--out", type=Path, help="folder for results.json")
-    arguments = parser.parse_args(argv)
-    with progress("cases", None) as advance:
-        rows = run_peers(arguments.data, on_case=advance)
-    print_peers(Console(), rows)
-    if arguments.out is not None:
-        results = {**summarise_peers(rows), "provenance": provenance([arguments.data])}
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "results.json").write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n", "utf-8")
-    return int(any(row.outcome == "silent" for row in rows))
 
 
 def run_peers(path: Path, *, on_case: Callable[[], object] = lambda: None) -> list[PeerRow]:
@@ -158,7 +137,3 @@ def print_peers(console: Console, rows: Sequence[PeerRow]) -> None:
     console.print(table)
     for row in summary["left"]:
         console.print(f"{row['outcome']}: {row['source']} | {row['name'][:90]} | {row['detail'][:160]}", markup=False)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

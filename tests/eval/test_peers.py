@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from apply_eval.cli import FAILED, main
 from apply_eval.errors import DataError
-from tests.peer_cases import INTENTIONAL, judge_case, main, read_intentional, run_peers, summarise_peers
+from apply_eval.peers import INTENTIONAL, judge_case, read_intentional, run_peers, summarise_peers
 
 BLOCK = "<<<<<<< SEARCH\nb\n=======\nc\n>>>>>>> REPLACE\n"
 PATCH = "*** Begin Patch\n*** Update File: x.txt\n@@\n-b\n+c\n*** Delete File: y.txt\n*** End Patch\n"
@@ -51,12 +52,12 @@ def test_a_batch_is_judged_by_all_its_files() -> None:
 def test_the_command_tells_and_fails_on_silence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "cases.jsonl"
     data.write_text("".join(json.dumps(one) + "\n" for one in (case(), case(name="m", expected="a\nd\n"))))
-    assert main(["--data", str(data), "--out", str(tmp_path / "out")]) == 1
+    assert main(["peers", "--data", str(data), "--out", str(tmp_path / "out")]) == FAILED
     assert "silent: s | m" in capsys.readouterr().out
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results["total"]["exact"] == 1
     data.write_text(json.dumps(case()) + "\n")
-    assert main(["--data", str(data)]) == 0
+    assert main(["peers", "--data", str(data)]) == 0
 
 
 def test_a_set_without_cases_is_bad_data(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_every_meant_difference_has_a_reason() -> None:
     assert all(len(reason.split()) > 4 for reason in reasons.values())
 
 
-SHARED = Path(__file__).parents[2] / "shared" / "data" / "peer_cases_dev.jsonl.xz"
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "peer_cases_dev.jsonl.xz"
 
 
 @pytest.mark.skipif(not SHARED.is_file(), reason="the peers' cases are not at hand")

@@ -1,0 +1,30 @@
+"""What options of `apply-eval` may be."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+
+SPLITS = ("fit", "check")
+"""Parts of a data set: rules and models are fitted on the one and reported on the other."""
+
+
+def positive(text: str) -> int:
+    """A whole number above zero.  Raises ArgumentTypeError."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no whole number") from None
+    if number < 1:
+        raise ArgumentTypeError(f"{text} is not positive")
+    return number
+
+
+def probability(text: str) -> float:
+    """A number from 0 to 1.  Raises ArgumentTypeError."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no number") from None
+    if not 0 <= number <= 1:
+        raise ArgumentTypeError(f"{text} is not between 0 and 1")
+    return number
