@@ -240,6 +240,12 @@ _CALLED = re.compile(r"""([\w$]+)\(\s*(["'][^"']*["']|[\w$.]*)""")
 _ONLY_ONE = frozenset({"return", "raise", "throw", "break", "continue", "yield", "pass", "end"})
 
 
+def names_entry(line: str) -> bool:
+    """Whether the line says which of several entries this is, such as `"name": "x"`."""
+    match = _SETS.match(line) if len(line) <= MAX_HEADER_LENGTH else None
+    return match is not None and match["key"].strip("\"'") in _NAMES
+
+
 def are_other_entries(one: str, other: str) -> bool:
     """Whether two lines of the same form may be of different things: entries with other keys, calls for other names,
     other conditions; and not only of one thing before and after an edit."""

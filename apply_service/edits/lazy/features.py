@@ -27,6 +27,7 @@ from apply_service.edits.code_lines import (
     is_branch,
     is_closer,
     is_import,
+    names_entry,
     new_definitions,
     surplus,
 )
@@ -365,8 +366,10 @@ def replaced_neighbour(ops: Merge) -> tuple[str, str] | None:
 
 
 def _is_copied(op: LineOp, header: str, counts: Mapping[str, int]) -> bool:
-    """Whether a shown line stands inside what the new line opens, and may be of that as well as of the old one."""
-    return op.kind == "both" and indent_of(op.text) > indent_of(header) and counts[op.text.strip()] > 1
+    """Whether a shown line stands inside what the new line opens, or in the entry that it names, and may be of that as
+    well as of the old one."""
+    level = indent_of(header) - names_entry(header)
+    return op.kind == "both" and indent_of(op.text) > level and counts[op.text.strip()] > 1
 
 
 def says_something(op: LineOp) -> bool:

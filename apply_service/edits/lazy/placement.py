@@ -49,6 +49,8 @@ MIN_SORTED = 3
 _BEFORE = ("before", "above")
 _INSIDE = ("inside", "within", "into", "in", "to", "at")
 _EDGE_WORDS = re.compile(r"^(?:file|class|module)$|\s+(?:class|function|file)$")
+_OPEN_END = re.compile(r"(?:(?<![<>:])=|=>|->|\|\||&&|(?<!\+)\+|\\)\s*$")
+"""The end of a line whose statement goes on below."""
 _start_line = attrgetter("start_line")
 _FREE = "no line of the file is shown beside new lines"
 
@@ -288,10 +290,16 @@ def _has_other_arms(lines: Sequence[str], takes: Sequence[str]) -> bool:
 
 
 def balanced_end(original: Sequence[str], start: int, end: int, taken: Sequence[str], ceiling: int) -> int:
-    """`end`, or further down where lines `start:end`, replaced by `taken`, leave a bracket open that `taken` closes."""
+    """`end`, or further down where lines `start:end`, replaced by `taken`, leave a bracket or a statement open that
+    `taken` closes."""
     wanted = balance(taken)
-    stops = range(end, min(ceiling, end + MAX_REPLACED) + 1)
-    return next((stop for stop in stops if balance(original[start:stop]) == wanted), end)
+    last = min(ceiling, end + MAX_REPLACED)
+    stop = next((stop for stop in range(end, last + 1) if balance(original[start:stop]) == wanted), end)
+    if _OPEN_END.search(original[stop - 1]) and not _OPEN_END.search(taken[-1]):
+        level = indent_of(original[start])
+        while stop < last and original[stop].strip() and indent_of(original[stop]) > level:
+            stop += 1
+    return stop
 
 
 def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mapping[int, int]) -> int | None:
