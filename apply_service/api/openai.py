@@ -5,8 +5,8 @@ a chat with Mercury's tags, `/v1/completions` a tagged prompt.  `chat_edit` read
 structured endpoint of Morph and Relace: its answer and errors are its own, its stream is OpenAI's.
 
 Clients of these paths do not look at verdicts, so an answer with an error of a check is refused (`refuse_unseen`).  A
-stream holds its text back until the result is known: another strategy, or the original's line ends, may still change
-it.  With `stream_at_once`, a stream whose text is not the answer ends in an error and has no finish reason.
+stream holds its text back until nothing can replace it: another strategy, or the original's line ends, may change
+it before.  With `stream_at_once`, a stream whose text is not the answer ends in an error and has no finish reason.
 """
 
 from __future__ import annotations
