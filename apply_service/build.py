@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -86,11 +87,8 @@ def build_runtime(settings: Settings) -> Runtime:
     """The runtime, which loads each target by name, once, on first use.
 
     Requests may name the embedded model and the configured models.  A request can't load any other model.  Raises
-    SettingsError, or UnknownModel: what is configured can be no model.
+    SettingsError.
     """
-    for source in settings.model_sources.values():
-        if not source.startswith(REMOTE_PREFIX) and _is_pulled(source):
-            hub.known(source)
     has_draft_model = settings.draft_model is not None
     try:
         check_drafter(settings.drafter, has_draft_model=has_draft_model)
@@ -222,17 +220,24 @@ def _is_pulled(source: str) -> bool:
     return source != EMBEDDED and not Path(source).expanduser().exists()
 
 
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ImportError:
+        return False
+
+
 def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedModel:
     # The threads of a pass wait for each other in a loop that takes processor time.  By default the loop lasts up to
     # milliseconds; where other processes keep a thread waiting, passes then take several times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    # What can be told at once is told before torch is imported, which takes seconds.
     if _is_pulled(source):
-        hub.find_or_pull(source, allow_code=settings.allow_remote_code)  # torch, too, takes seconds to import
-    try:
-        import torch  # noqa: F401
-        import transformers  # noqa: F401
-    except ImportError as error:
-        raise missing_extra(f"The model {source} runs on torch and transformers", "models") from error
+        hub.known(source)
+    if not all(map(_is_installed, ("torch", "transformers"))):
+        raise missing_extra(f"The model {source} runs on torch and transformers", "models")
+    if _is_pulled(source):
+        hub.find_or_pull(source, allow_code=settings.allow_remote_code)
     from apply_service.engine.loading import load_model
     from apply_service.engine.self_test_store import SelfTestStore
 

@@ -17,7 +17,7 @@ def test_every_option_reaches_the_request(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Stdin(b"\xef\xbb\xbfsnippet \xc3\xa9"))
     options = [
-        *("--instruction", "do", "--format", "lazy_snippet", "--model", "m", "--drafter", "none"),
+        *("--instruction", "do", "--format", "lazy_snippet", "--model", "auto", "--drafter", "none"),
         *("--strategy", "model", "--language", "python", "--seed", "3", "--temperature", "0.5", "--max-tokens", "9"),
         *("--timeout", "7", "--on-verdict", "syntax=fail", "--on-verdict", "no_op=warn", "--diff"),
         *("--on-verdict", "fallback=fail", "--on-verdict", "doubt=warn", "--on-verdict", "instruction=fail"),
@@ -32,7 +32,7 @@ def test_every_option_reaches_the_request(
             language="python",
             format="lazy_snippet",
             strategy="model",
-            model="m",
+            model="embedded",
             drafter="none",
             temperature=0.5,
             seed=3,

@@ -116,6 +116,9 @@ def most_likely(reading: Reading, ways: Ways) -> tuple[float, list[str]]:
         limit = min(limit, UNSURE)
         old, new = (quote_lines([line]) for line in renamed)
         causes.append(f"{new} has the lines of {old}, and may be its new name")
+    if ways.leave is not None:
+        limit = min(limit, UNSURE)
+        causes.append(f"the prose says that {quote_lines([ways.leave])} may be removed, and it stays")
     if ways.ignored_note is not None:
         limit = min(limit, UNSURE)
     return limit, causes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -55,6 +56,11 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
 )
 AT_END = "Add this at the end of the file:"
 """Where a new definition or section goes that is to be added to the file."""
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
+_LEAVE = re.compile(
+    r"\b(?:can|could|may|might|should)\b(?:\s+\w+){0,3}\s+(?:be\s+)?(?:remove|delete|drop)[sd]?\b", re.IGNORECASE
+)
+_QUOTED = re.compile(r"`([^`\n]{1,200})`")
 FRESH = "fresh"
 """The start of the name of an alignment with more new lines."""
 RETOUCHED = frozenset({"literal", "format", "loose", "all"})
@@ -94,6 +100,8 @@ class Ways:
     """The order is about something else, or nothing that can be done."""
     may_be_placed: bool = False
     """Words say where the code goes, for this reading or another."""
+    leave: str | None = None
+    """What the prose says may be removed, and stays."""
     ignored_note: str | None = None
     """A comment that says that something was removed, where nothing of it is."""
 
@@ -133,9 +141,17 @@ def find_readings(
         shown = draft.texts if draft.name.startswith("signed") else read.texts
         known = features_of(facts[read], draft.ops, ways.names, draft.reasons, draft.extra, len(found), shown)
         ways.ignored_note = next((read.snippet.texts[i].strip() for i in ignored_notes(read, draft.ops)), None)
+        ways.leave = next((name for name in _leaves(instruction) if name in draft.text), None)
         ways.features = known | {"is_first": float(n == 0)}
     may_be_placed = any(ways.features["by_placed"] for ways in found.values())
     return [replace(ways, may_be_placed=may_be_placed) for ways in found.values()]
+
+
+def _leaves(instruction: str) -> Iterator[str]:
+    """The things in backticks that the prose allows to remove ("You can remove `x` later")."""
+    for sentence in _SENTENCE_END.split(instruction):
+        if _LEAVE.search(sentence):
+            yield from _QUOTED.findall(sentence)
 
 
 def _mark_ignored_orders(
@@ -287,18 +303,6 @@ def _is_new(reading: ReadSnippet, line: str) -> bool:
     return not reading.index.count(line) and (header_name(line) or "") not in reading.names
 
 
-def _exact(draft: FinishedMerge, texts: Sequence[str]) -> FinishedMerge | None:
-    """The merge with blanks at the ends of lines as the snippet shows them; None where they are the file's."""
-    ops: list[LineOp] = []
-    for op in draft.ops:
-        shown = op.text if op.kind != "both" or op.update_line is None else texts[op.update_line]
-        if shown != op.text and shown.strip() and shown.rstrip() == op.text.rstrip():
-            ops += [LineOp("drop", op.original_line, None, op.text), LineOp("take", None, op.update_line, shown)]
-        else:
-            ops.append(op)
-    return replace(draft, ops=Merge(ops), name="line:exact") if len(ops) > len(draft.ops) else None
-
-
 def _placed(reading: ReadSnippet, update: Sequence[str], instruction: str) -> Iterator[FinishedMerge]:
     """Merges with the snippet's code at the places that its directives or the instruction name."""
     found = merge_placed(
@@ -381,10 +385,7 @@ def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
         reasons[base] = tuple(dict.fromkeys([*reading.doubts, *writer.doubts, *asked]))
         kept = [pair for pair in find_pairs(ops) if _kind(ops, pair, stubs) == "stub"] if stubs else []
         merged = Merge(keep_wording(ops, kept)) if kept else ops
-        careful = FinishedMerge(merged, tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
-        yield careful
-        if base == "line" and (exact := _exact(careful, writer.texts)) is not None:
-            yield exact
+        yield FinishedMerge(merged, tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
     for base in reasons:
         of, matches = aligned[base]
         writer = Writer(reading, of.candidates, matches, trusts_all=True, added=added.get(base, ()))

@@ -434,7 +434,6 @@ def test_a_line_that_is_new_or_whose_old_place_is_shown_is_clear(update: str, ne
 
 
 # -- readings that are made, whichever is chosen ---------------------------------------------------------------------
-TRAILING = "a = 1  \nb = 2\nc = 3\n"
 DOCUMENTED = """\
 class A {
   /**
@@ -487,13 +486,6 @@ class A {
 @pytest.mark.parametrize(
     ("original", "language", "update", "wanted"),
     [
-        pytest.param(
-            TRAILING,
-            "python",
-            "a = 1\nb = 22\nc = 3\n",
-            "a = 1\nb = 22\nc = 3\n",
-            id="blanks at the end of a line as shown",
-        ),
         pytest.param(
             DOCUMENTED,
             "javascript",
