@@ -37,7 +37,7 @@ _HEADER = re.compile(
     rf"|impl\b(?:<[^<>]*>)?\s+(?P<implemented>[\w$][^{{;=]*?)\s*(?:\{{.*|where\b.*)?$"
     rf"|(?:[\w.]+)\s*\(?\s*(?P<quote>['\"`])(?P<spoken>.{{1,200}}?)(?P=quote).*(?:\bdo\b(?:\s*\|.*\|)?|\{{|=>|->|\(\))\s*$"
     rf"|(?:let|var|const)?\s*(?:[\w$]{{1,80}}\.){{0,6}}(?P<assigned>{_WORD})\s*(?::[^=]{{1,80}})?=\s*(?:async\s*)?(?:function\b|\(.*\)\s*(?::[^=]+)?=>|{_WORD}\s*=>|class\b|(?:[\w$.]{{1,80}}\()?\{{$|\($|\[$)"
-    rf"|(?:[\w<>\[\],.*&:?]+\s+)*[*&]*(?P<called>(?!if\b|for\b|while\b|switch\b|catch\b|return\b|else\b|elif\b|with\b|match\b|when\b|until\b|unless\b|foreach\b|function\b|new\b|await\b|throw\b|assert\b)[\w$:~]+)\s*\([^;]*\)?\s*[^;=]*[{{(,]\s*$"
+    rf"|(?:[\w<>\[\],.*&:?]+\s+)*[*&]*(?P<called>(?!if\b|for\b|while\b|switch\b|catch\b|return\b|else\b|elif\b|with\b|match\b|when\b|until\b|unless\b|foreach\b|function\b|new\b|await\b|throw\b|assert\b)(?:[\w$:]*operator\s*[^\s\w(]{{1,3}}|[\w$:~]+))\s*\([^;]*\)?\s*[^;=]*[{{(,]\s*$"
     rf"|(?P<section>\[\[?[^\]]+\]\]?)\s*$"
     rf"|#{{1,6}}\s+(?P<heading>.+?)\s*#*$"
     rf"|(?:-\s+)?(?:\"(?P<quoted>[^\"]+)\"|(?P<key>[\w./$-]+))\s*:(?:\s*[\[{{|>][-+]?\s*)?$"

@@ -679,9 +679,10 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
             for r in side[len(loose) :]:
                 text = reading.texts[reading.visible[r][1]]
                 if side is own:
-                    belongs = (is_closer(text) or text.lstrip().startswith("#endif")) and indent_of(text) >= level
+                    belongs = is_closer(text) or text.lstrip().startswith("#endif")
                 else:
                     belongs = is_attached(text) or text.strip() in ("{", "[", "(")
+                belongs = belongs and indent_of(text) >= level
                 if r not in exact or not belongs or index.count(original[at[r]]) == 1:
                     break
                 loose.append(r)
