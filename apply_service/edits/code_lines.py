@@ -35,7 +35,7 @@ _HEADER = re.compile(
     rf"(?:def|class|func|fn|fun|function\*?|interface|enum|trait|type|module|namespace|mod|macro_rules!|object|protocol|extension|sub|proc|(?i:create\s+(?:or\s+replace\s+)?(?:\w+\s+)?(?:table|view|trigger|function|procedure|index|type))(?:\s+(?i:if\s+not\s+exists))?)\s+(?:\([^)]*\)\s*|<[^<>]*>\s*)?(?P<defined>[\w$.:]*[\w$])"
     rf"|(?:struct|record|union|typedef\s+struct)\s+(?P<typed>[\w$.:<>]*[\w$])"
     rf"|impl\b(?:<[^<>]*>)?\s+(?P<implemented>[\w$][^{{;=]*?)\s*(?:\{{.*|where\b.*)?$"
-    rf"|(?:[\w.]+)\s*\(?\s*(?P<quote>['\"`])(?P<spoken>.{{1,200}}?)(?P=quote).*(?:\bdo\b(?:\s*\|.*\|)?|\{{|=>|->|\(\))\s*$"
+    rf"|(?:[\w.]+\.(?P<verb>get|post|put|patch|delete|head|options)|[\w.]+)\s*\(?\s*(?P<quote>['\"`])(?P<spoken>.{{1,200}}?)(?P=quote).*(?:\bdo\b(?:\s*\|.*\|)?|\{{|=>|->|\(\))\s*$"
     rf"|(?:let|var|const)?\s*(?:[\w$]{{1,80}}\.){{0,6}}(?P<assigned>{_WORD})\s*(?::[^=]{{1,80}})?=\s*(?:async\s*)?(?:function\b|\(.*\)\s*(?::[^=]+)?=>|{_WORD}\s*=>|class\b|(?:[\w$.]{{1,80}}\()?\{{$|\($|\[$)"
     rf"|(?:[\w<>\[\],.*&:?]+\s+)*[*&]*(?P<called>(?!if\b|for\b|while\b|switch\b|catch\b|return\b|else\b|elif\b|with\b|match\b|when\b|until\b|unless\b|foreach\b|function\b|new\b|await\b|throw\b|assert\b)(?:[\w$:]*operator\s*[^\s\w(]{{1,3}}|[\w$:~]+))\s*\([^;]*\)?\s*[^;=]*[{{(,]\s*$"
     rf"|(?P<section>\[\[?[^\]]+\]\]?)\s*$"
@@ -152,7 +152,10 @@ def _match_header(line: str) -> re.Match[str] | None:
 def header_name(line: str) -> str | None:
     """What the line defines (function, class, test, key, section), if it opens a definition."""
     match = _match_header(line)
-    return next((match[group] for group in _HEADER_GROUPS if match[group]), None) if match is not None else None
+    if match is None:
+        return None
+    name = next((match[group] for group in _HEADER_GROUPS if match[group]), None)
+    return f"{match['verb']} {name}" if match["verb"] and name else name  # A route has one handler for each verb.
 
 
 def name_at(lines: Sequence[str], k: int) -> str | None:
