@@ -123,8 +123,8 @@ def test_settled_text_goes_out_while_the_target_still_works(path: str, body: dic
         httpx2.Client(base_url=url, timeout=30) as http,
         http.stream("POST", path, json=body | {"stream": True}) as response,
     ):
-        early = b""
-        for piece in response.iter_raw():
+        early, pieces = b"", response.iter_raw()  # Without a name the iterator would close the stream after the loop.
+        for piece in pieces:
             early += piece
             if b"new\\r\\n" in early:
                 break
