@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import time
+from pathlib import Path
 from typing import NoReturn
 
 from apply_service.errors import NeedsMoreContext
@@ -22,7 +23,10 @@ def backtrack() -> None:
     re.match(r"(a+)+$", "a" * 60 + "b")
 
 
-def sleep_long() -> None:
+def sleep_long(started: Path | None = None) -> None:
+    """`started` is made when it begins."""
+    if started is not None:
+        started.touch()
     time.sleep(600)
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,11 +121,11 @@ def test_a_limit_of_processor_time_ends_a_call_that_works_and_none_that_waits(po
 
 
 def test_what_nobody_waits_for_is_killed_and_the_next_one_served(
-    pool: WorkerPool, caplog: pytest.LogCaptureFixture
+    pool: WorkerPool, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    pid = done(pool, os.getpid)
-    at_work, waiting = pool.submit(calls.sleep_long), pool.submit(calls.sleep_long)
-    assert wait_for(lambda: pool.pids == [])
+    pid, started = done(pool, os.getpid), tmp_path / "started"
+    at_work, waiting = pool.submit(partial(calls.sleep_long, started)), pool.submit(calls.sleep_long)
+    assert wait_for(started.exists)
     assert waiting.cancel()
     assert at_work.cancel()
     assert wait_for(lambda: not is_running(pid))
