@@ -136,7 +136,7 @@ def lazy_readings(record: EditRecord) -> list[tuple[Reading, float]]:
     limited = []
     for reading, ways in found:
         most = BROKEN if breaks_syntax(original, reading.text, language) else 1.0
-        limited.append((reading, min(limit, most, most_likely(reading, ways)[0])))
+        limited.append((reading, min(limit, most, most_likely(ways))))
     return limited
 
 

@@ -34,13 +34,12 @@ BROKEN = 0.3
 NOWHERE = 0.25
 """At most, for a snippet of which the file has no line and no definition, without a marker and without a word about
 where it goes; and where the prose above it orders what can't be done."""
-UNSURE = 0.95
-"""At most, where prose says what to do with the code, or a new line may stand beside the one that it replaces: the
-chooser is fitted to few such edits."""
 NOT_TOLD = "the file has no line of the snippet, and nothing says where the code goes"
 NO_SYNTAX = "the file would no longer parse"
 ORDER_IGNORED = "what the prose says to do could not be carried out"
 ORDER_DONE = "words tell a part of the edit: where code goes or what is removed"
+RISKS = ("nowhere", "ordered", "replaces_beside", "loses_branch", "same_body", "may_leave", "ignored_note")
+"""What makes a reading less sure than its other features say; each is a feature."""
 BESIDE = "which the snippet does not show, and may be meant to stand beside it"
 MAX_TOLD = 3
 """Changes that a refusal names."""
@@ -69,17 +68,11 @@ def merge(
     elif whole != order[0]:
         chance = max(chances[whole], BROKEN * chance)
         order = [whole, *(n for n in order if n != whole)]
-    limit, causes = most_likely(*found[order[0]])
-    chance = min(chance, limit)
-    if whole is None:
-        causes.append(NO_SYNTAX)
+    ways = found[order[0]][1]
+    chance = min(chance, most_likely(ways))
+    causes = [*ways.risks.values(), *([NO_SYNTAX] if whole is None else [])]
     ranked = tuple(found[n][0]._replace(probability=min(chances[n], chance)) for n in order)
     ranked = (ranked[0]._replace(probability=chance), *ranked[1:])
-    ways = found[order[0]][1]
-    if ways.ignored_note is not None:
-        causes.insert(0, f"nothing was removed for the comment {quote_lines([ways.ignored_note])}")
-    if ways.ignores_order:
-        causes = [ORDER_IGNORED, *(cause for cause in causes if cause != ORDER_DONE)]
     reasons = (*causes, *ways.draft.reasons)
     certainty = Certainty.CERTAIN if chance >= model.thresholds.apply else Certainty.LIKELY
     if chance < model.thresholds.refuse:
@@ -95,33 +88,32 @@ def merge(
     )
 
 
-def most_likely(reading: Reading, ways: Ways) -> tuple[float, list[str]]:
-    """The most that the probability of a reading may be, and why: for edits of which the chooser has seen too few."""
-    ops = Merge(reading.ops)
-    limit, causes = 1.0, list[str]()
-    if _is_nowhere(reading.features, ops) and not ways.may_be_placed:
-        limit = NOWHERE
-        causes.append(NOT_TOLD)
+def most_likely(ways: Ways) -> float:
+    """The most that the probability of a reading may be: the chooser has seen no edit that says no place."""
+    return NOWHERE if "nowhere" in ways.risks or ways.ignores_order else 1.0
+
+
+def _risks(ways: Ways, ops: Merge) -> dict[str, str]:
+    """Which of RISKS a reading has, each in words."""
+    found = dict[str, str]()
+    if _is_nowhere(ways.features, ops) and not ways.may_be_placed:
+        found["nowhere"] = NOT_TOLD
     if ways.has_order:
-        limit = min(limit, NOWHERE if ways.ignores_order else UNSURE)
-        causes.append(ORDER_DONE)
+        found["ordered"] = ORDER_IGNORED if ways.ignores_order else ORDER_DONE
     if (replaced := replaced_neighbour(ops)) is not None:
-        limit = min(limit, UNSURE)
         old, new = (quote_lines([line]) for line in replaced)
-        causes.append(f"{new} takes the place of {old}, {BESIDE}")
+        found["replaces_beside"] = f"{new} takes the place of {old}, {BESIDE}"
     elif (branch := _lost_branch(ops)) is not None:
-        limit = min(limit, UNSURE)
-        causes.append(f"{quote_lines([branch])} is removed, and may be meant to stay: a marker stands below it")
+        said = f"{quote_lines([branch])} is removed, and may be meant to stay: a marker stands below it"
+        found["loses_branch"] = said
     if (renamed := _same_body(ways, ops)) is not None:
-        limit = min(limit, UNSURE)
         old, new = (quote_lines([line]) for line in renamed)
-        causes.append(f"{new} has the lines of {old}, and may be its new name")
+        found["same_body"] = f"{new} has the lines of {old}, and may be its new name"
     if ways.leave is not None:
-        limit = min(limit, UNSURE)
-        causes.append(f"the prose says that {quote_lines([ways.leave])} may be removed, and it stays")
+        found["may_leave"] = f"the prose says that {quote_lines([ways.leave])} may be removed, and it stays"
     if ways.ignored_note is not None:
-        limit = min(limit, UNSURE)
-    return limit, causes
+        found["ignored_note"] = f"nothing was removed for the comment {quote_lines([ways.ignored_note])}"
+    return found
 
 
 def _same_body(ways: Ways, ops: Merge) -> tuple[str, str] | None:
@@ -168,7 +160,9 @@ def readings(
         for start, stop in ways.draft.ops.changed:
             ops[start:stop] = sorted(ops[start:stop], key=lambda op: op.kind == "take")
         # A snippet that shows the last line does not say whether a file without a final newline gets one.
-        features = ways.features | {"open_end": float(not ends_with_newline and ops[-1].kind != "keep")}
+        ways.risks = _risks(ways, Merge(ops))
+        features = ways.features | {name: float(name in ways.risks) for name in RISKS}
+        features["open_end"] = float(not ends_with_newline and ops[-1].kind != "keep")
         if ends_with_newline:
             ops.append(LineOp("keep", len(lines) - 1, None, ""))
         found.append((Reading(tuple(ops), features, 0.0, ways.draft.name), ways))

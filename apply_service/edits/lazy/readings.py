@@ -104,6 +104,8 @@ class Ways:
     """What the prose says may be removed, and stays."""
     ignored_note: str | None = None
     """A comment that says that something was removed, where nothing of it is."""
+    risks: dict[str, str] = field(default_factory=dict)
+    """What makes this reading less sure, by name, in words."""
 
 
 def find_readings(
