@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from apply_service.api.answer import AnswerPart
-from apply_service.api.chat_edit import MORPH, ChatEdit, read_chat
-from apply_service.api.dialect import documented, read_call, sse_event, state_of
-from apply_service.api.errors import error_json
+from apply_service.api.chat_edit import ChatEdit, TagSet, read_chat
+from apply_service.api.dialect import documented, sse_event
 from apply_service.api.openai import (
     NEUTRAL,
     REPORT_TEXT,
@@ -31,7 +29,6 @@ from apply_service.api.openai import (
     usage_of,
 )
 from apply_service.api.schema import RequestModel
-from apply_service.errors import ApplyError
 from apply_service.settings import Settings
 from apply_service.types import ApplyEvent, ApplyResult, FinalEvent
 
@@ -88,6 +85,16 @@ class ResponsesRequest(OpenAIBody):
     reasoning: Any = Field(None, description="No effect.")
     stream_options: Any = Field(None, description="No effect.")
 
+    @property
+    def token_limit(self) -> int | None:
+        return self.max_output_tokens
+
+    def read(self, tags: TagSet, max_anchored: int | None) -> ChatEdit:
+        messages = [InputMessage(role="user", content=self.input)] if isinstance(self.input, str) else self.input
+        user = [message.text for message in messages if message.role == "user"]
+        system = [self.instructions or "", *(message.text for message in messages if message.role != "user")]
+        return read_chat(system, user, None, tags, max_anchored)
+
 
 class ResponsesAnswer(AnswerPart):
     """The merged file as a response of OpenAI's; fields that OpenAI has besides are at their defaults."""
@@ -105,8 +112,10 @@ class ResponsesAnswer(AnswerPart):
 class ResponsesReply(OpenAIReply):
     """The `ReplyWriter` of responses."""
 
-    def __init__(self, edit: ChatEdit, call: EditBody, settings: Settings, *, token_limit: int | None) -> None:
-        super().__init__("chat.completion", edit, call, settings, token_limit=token_limit)
+    error_event = "error"
+
+    def __init__(self, edit: ChatEdit, call: EditBody, settings: Settings) -> None:
+        super().__init__(edit, call, settings)
         name = str(self._head["id"]).removeprefix("chatcmpl-")
         self._message_id = f"msg_{name}"
         self._n_events = 0
@@ -118,9 +127,6 @@ class ResponsesReply(OpenAIReply):
             **dict.fromkeys(("error", "incomplete_details", "instructions", "temperature", "top_p")),
             **{"metadata": {}, "parallel_tool_calls": False, "tool_choice": "none", "tools": []},
         }
-
-    def _text(self, merged: str) -> str:
-        return self._edit.head + self._edit.write(merged) + self._edit.tail
 
     def _message(self, status: str, *texts: str) -> dict[str, Any]:
         content = [{"type": "output_text", "text": text, "annotations": [], "logprobs": []} for text in texts]
@@ -141,7 +147,7 @@ class ResponsesReply(OpenAIReply):
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": counts["total_tokens"],
         }
-        output = [self._message("completed", self._text(result.merged_code))]
+        output = [self._message("completed", self._edit.whole(result.merged_code))]
         more = {"usage": usage, "apply_service": report_of(result)}
         return {**self._fixed, "status": "completed", "output": output, **more}
 
@@ -154,9 +160,9 @@ class ResponsesReply(OpenAIReply):
         place = {"item_id": self._message_id, "output_index": 0, "content_index": 0}
         if isinstance(event, FinalEvent):
             self.refuse_unseen(event.result)
-            text = self._text(event.result.merged_code)
+            text = self._edit.whole(event.result.merged_code)
         elif self._is_answer(event):
-            text = self._text(event.text)
+            text = self._edit.whole(event.text)
         else:
             return
         if not self._n_events:
@@ -181,20 +187,10 @@ class ResponsesReply(OpenAIReply):
             yield sse_event(json.dumps(numbered, ensure_ascii=False), said["type"])
             self._n_events += 1
 
-    def error_frame(self, error: ApplyError) -> bytes:
-        return sse_event(error_json(error, PATH), "error")
-
 
 @router.post(**documented(PATH, ResponsesRequest, ResponsesAnswer, EVENTS), summary="Apply one edit, as a response")
 async def responses(request: Request) -> Response:
     """The input holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted; anything else
     is refused: `not_an_edit`.
     """
-    call = await read_call(request, ResponsesRequest.parse)
-    messages = [InputMessage(role="user", content=call.input)] if isinstance(call.input, str) else call.input
-    user = [message.text for message in messages if message.role == "user"]
-    system = [call.instructions or "", *(message.text for message in messages if message.role != "user")]
-    reading = partial(read_chat, system, user, None, MORPH)
-    settings, limit = state_of(request)[1], call.max_output_tokens
-    reply_to = partial(ResponsesReply, call=call, settings=settings, token_limit=limit)
-    return await apply_chat(request, call, reading, reply_to, temperature=call.temperature or 0.0)
+    return await apply_chat(request, ResponsesRequest, ResponsesReply)
