@@ -43,9 +43,10 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
 
     Worker processes start when they are first needed, except one that reads small edits, which starts now.
     """
-    from apply_service.pipeline import ReadEdit, Running, read_or_apply, run
+    from apply_service.pipeline import Running, read_or_apply, run
     from apply_service.service import Readers, Service, count_chars
     from apply_service.serving.workers import WorkerPool
+    from apply_service.strategies import ReadEdit
 
     small = WorkerPool(settings.small_edit_workers) if settings.small_edit_workers else None
     large = WorkerPool(settings.large_edit_workers) if settings.large_edit_workers else None

@@ -36,10 +36,11 @@ from apply_service.errors import (
     InvalidField,
     Overloaded,
 )
-from apply_service.pipeline import InWorker, ReadEdit, Running
+from apply_service.pipeline import InWorker, Running
 from apply_service.serving.shares import FairQueue, has_room
 from apply_service.serving.ticket import Terminal, Ticket, crash_error
 from apply_service.serving.workers import Job, WorkerPool, closing_error
+from apply_service.strategies import ReadEdit
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 
 READING_LIMIT_S = 5.0

@@ -20,10 +20,11 @@ from apply_service import service as service_module
 from apply_service.build import open_service
 from apply_service.deadline import Deadline
 from apply_service.errors import ApplyError, DeadlineExceeded, MalformedEdit, Overloaded
-from apply_service.pipeline import ReadEdit, read_or_apply
+from apply_service.pipeline import read_or_apply
 from apply_service.service import Readers, Service
 from apply_service.serving.workers import WorkerPool
 from apply_service.settings import Settings
+from apply_service.strategies import ReadEdit
 from apply_service.target import Runtime, Target
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 from tests.doubles import ScriptedRun, wait_for
