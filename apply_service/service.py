@@ -55,6 +55,8 @@ ROOM_POLL_S = 0.01
 """How long to wait before trying again, if someone outside this service holds the room."""
 
 T = TypeVar("T")
+Read = Callable[[ApplyRequest], ApplyResult | ReadEdit]
+"""Reads an edit, and answers it if a program can.  It must be picklable."""
 
 
 class Run(Protocol):
@@ -64,21 +66,9 @@ class Run(Protocol):
         """`edit`: given if a reader has read the edit before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """The worker pools that read edits.  If a pool is None, the engine thread reads such edits itself."""
-
-    small: WorkerPool | None
-    large: WorkerPool | None
-    large_chars: int
-    """An edit is large if it and its file have at least this many characters together."""
-    read: Callable[[ApplyRequest], Callable[[], ApplyResult | ReadEdit]]
-    """Gives the function that a worker has to call."""
-
-
 @dataclass(slots=True)
 class Lane:
-    """The edits of one size: those that wait for a worker, and those that a worker is reading."""
+    """The edits of one size: those that wait for a worker process, and those that one is reading."""
 
     pool: WorkerPool
     queue_limit: int
@@ -162,8 +152,11 @@ class Service:
     def __init__(
         self,
         run: Run,
+        read: Read | None = None,
         *,
-        readers: Readers | None = None,
+        small: WorkerPool | None = None,
+        large: WorkerPool | None = None,
+        large_chars: int = 0,
         is_remote: Callable[[ApplyRequest], bool] = lambda _: False,
         max_active: int = 1,
         max_threads: int = 64,
@@ -171,23 +164,23 @@ class Service:
         default_timeout_s: float = 120.0,
         max_timeout_s: float = 600.0,
     ) -> None:
-        """`is_remote`: whether a request's target is on another server.
+        """`read`: what the worker processes of these pools do.  An edit is large if it and its file have at least
+        `large_chars` together.  Without a pool, the thread that answers such edits also reads them.
 
-        At most `max_threads` such requests run at a time, and at most `max_active` others.
+        `is_remote`: whether a request's target is on another server.  At most `max_threads` such requests run at a
+        time, and at most `max_active` others.
         """
         self._run = run
-        self.readers = readers
+        self._read = read
         self._is_remote = is_remote
         self._max_active = max_active
         self._max_threads = max_threads
         self._queue_limit = queue_limit
         self._default_timeout_s = default_timeout_s
         self._max_timeout_s = max_timeout_s
-        self._small = self._large = None
-        if readers is not None and readers.small is not None:
-            self._small = Lane(readers.small, UNREAD_FACTOR * queue_limit, READING_LIMIT_S)
-        if readers is not None and readers.large is not None:
-            self._large = Lane(readers.large, queue_limit, None)
+        self._large_chars = large_chars
+        self._small = None if small is None else Lane(small, UNREAD_FACTOR * queue_limit, READING_LIMIT_S)
+        self._large = None if large is None else Lane(large, queue_limit, None)
         self._lanes = [lane for lane in (self._small, self._large) if lane is not None]
         self._waiting: FairQueue[Ticket] = FairQueue()
         self._waiting_remote: FairQueue[Ticket] = FairQueue()
@@ -363,8 +356,7 @@ class Service:
         return self._waiting_remote if self._is_remote(ticket.request) else self._waiting
 
     def _lane_of(self, n_chars: int) -> Lane | None:
-        """The lane that reads edits of this size.  None: the thread that answers an edit also reads it."""
-        return self._large if self.readers is not None and n_chars >= self.readers.large_chars else self._small
+        return self._large if n_chars >= self._large_chars else self._small
 
     def _refuse_full(self, owner: str, *places: Collection[Ticket], limit: int | None = None) -> None:
         """Raises Overloaded if the places together are full and this owner already has its share of them."""
@@ -404,9 +396,9 @@ class Service:
                     ticket = lane.unread.take() if len(lane.jobs) < lane.pool.n_workers else None
                 if ticket is None:
                     break
-                assert self.readers is not None
+                assert self._read is not None
                 ticket.start()
-                self._begin_job(lane, ticket, self.readers.read(ticket.request))
+                self._begin_job(lane, ticket, partial(self._read, ticket.request))
         while True:
             with self._state:
                 ticket = self._waiting_remote.take() if len(self._in_threads) < self._max_threads else None
