@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -42,7 +42,6 @@ from apply_service.types import (
     ApplyResult,
     DecodeStats,
     FinalEvent,
-    TokenEvent,
     is_refused,
 )
 
@@ -357,43 +356,31 @@ class OpenAIReply:
 
     def whole(self, result: ApplyResult) -> str:
         self.refuse_unseen(result)
-        text = self._edit.whole(result.merged_code)
-        message = {"role": "assistant", "content": text, "refusal": None}
-        said = {"message": message} if self._is_chat else {"text": text}
-        choices = [{"index": 0, **said, "finish_reason": "stop", "logprobs": None}]
-        kind, more = (
-            CHAT if self._is_chat else TEXT,
-            {"usage": usage_of(result.stats), "apply_service": report_of(result)},
-        )
-        return json.dumps({**self._head, "object": kind, "choices": choices, **more}, ensure_ascii=False)
+        return json.dumps(self._answer(result), ensure_ascii=False)
 
     def frames(self, event: ApplyEvent) -> Iterator[bytes]:
-        if not isinstance(event, FinalEvent):
-            if self._at_once or self._is_answer(event):
-                self._sent += event.text
-                yield from self._opening()
-                for piece in pieces(event.text):
-                    yield self._delta(content=self._edit.write(piece))
+        if isinstance(event, FinalEvent):
+            result = event.result
+            self.refuse_unseen(result)
+            if not result.merged_code.startswith(self._sent):
+                message = "the text that was streamed is not the answer"
+                remedy = "throw it away and ask again without stream_at_once"
+                raise StreamReplaced(message, value=result.strategy, remedy=remedy)
+            parts = [*map(self._edit.write, pieces(result.merged_code[len(self._sent) :])), self._edit.tail]
+        elif self._at_once or (event.is_settled and self._call.token_limit is None):
+            self._sent += event.text
+            parts = [*map(self._edit.write, pieces(event.text))]
+        else:
             return
-        result = event.result
-        self.refuse_unseen(result)
-        if not result.merged_code.startswith(self._sent):
-            message = "the text that was streamed is not the answer"
-            remedy = "throw it away and ask again without stream_at_once"
-            raise StreamReplaced(message, value=result.strategy, remedy=remedy)
-        yield from self._opening()
-        for piece in pieces(result.merged_code[len(self._sent) :]):
-            yield self._delta(content=self._edit.write(piece))
-        if self._edit.tail:
-            yield self._delta(content=self._edit.tail)
-        yield self._delta(finish_reason="stop", apply_service=report_of(result))
-        if self._call.with_usage:
-            yield self._chunk([], usage=usage_of(result.stats))
-        yield DONE
-
-    def _is_answer(self, event: TokenEvent) -> bool:
-        """Whether this text can be sent, because it is the answer.  How many tokens it has is not known yet."""
-        return event.is_settled and self._call.token_limit is None
+        if not self._is_open:
+            self._is_open = True
+            yield from self._opening()
+            parts = [self._edit.head, *parts]
+        for part in parts:
+            if part:
+                yield self._delta(part)
+        if isinstance(event, FinalEvent):
+            yield from self._ending(event.result)
 
     def refuse_unseen(self, result: ApplyResult) -> None:
         """Refuse a result that these clients would write to a file although they should not.  Raises Truncated: it has
@@ -409,25 +396,34 @@ class OpenAIReply:
             remedy = 'mend the edit, or accept the finding: "apply_service": {"on_verdict": {CHECK: "warn"}}'
             raise CheckFailed(message, value=sorted({verdict.check for verdict in failed}), remedy=remedy)
 
+    def _answer(self, result: ApplyResult) -> dict[str, Any]:
+        """The JSON of a whole answer."""
+        text = self._edit.whole(result.merged_code)
+        message = {"role": "assistant", "content": text, "refusal": None}
+        said = {"message": message} if self._is_chat else {"text": text}
+        choice = {"index": 0, **said, "finish_reason": "stop", "logprobs": None}
+        head = {**self._head, "object": CHAT if self._is_chat else TEXT, "choices": [choice]}
+        return {**head, "usage": usage_of(result.stats), "apply_service": report_of(result)}
+
     def _opening(self) -> Iterator[bytes]:
-        """Once, before the first text: the role (in chats), and the opening tag if the prompt asks for tags."""
-        if self._is_open:
-            return
-        self._is_open = True
+        """The frames before the first text."""
         if self._is_chat:
-            yield self._delta(role="assistant", content="")
-        if self._edit.head:
-            yield self._delta(content=self._edit.head)
+            yield self._chunk({"delta": {"role": "assistant", "content": ""}})
 
-    def _delta(
-        self, *, content: str | None = None, role: str | None = None, finish_reason: str | None = None, **more: Any
-    ) -> bytes:
-        delta = {"role": role, "content": content}
-        said = {"delta": {name: value for name, value in delta.items() if value is not None}}
-        text = said if self._is_chat else {"text": content or ""}
-        return self._chunk([{"index": 0, **text, "finish_reason": finish_reason, "logprobs": None}], **more)
+    def _delta(self, text: str) -> bytes:
+        return self._chunk({"delta": {"content": text}} if self._is_chat else {"text": text})
 
-    def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
+    def _ending(self, result: ApplyResult) -> Iterator[bytes]:
+        """The frames after the last text."""
+        empty: dict[str, object] = {"delta": {}} if self._is_chat else {"text": ""}
+        yield self._chunk(empty, finish_reason="stop", apply_service=report_of(result))
+        if self._call.with_usage:
+            yield self._chunk(None, usage=usage_of(result.stats))
+        yield DONE
+
+    def _chunk(self, said: Mapping[str, object] | None, finish_reason: str | None = None, **more: Any) -> bytes:
+        """A chunk with one choice that says this, or with no choice."""
+        choices = [] if said is None else [{"index": 0, **said, "finish_reason": finish_reason, "logprobs": None}]
         kind = f"{CHAT}.chunk" if self._is_chat else TEXT
         return sse_event(json.dumps({**self._head, "object": kind, "choices": choices, **more}, ensure_ascii=False))
 
@@ -435,11 +431,9 @@ class OpenAIReply:
 class CodeApplyReply(OpenAIReply):
     """The `ReplyWriter` of `/v1/code/apply`: OpenAI's chunks, but its own answer."""
 
-    def whole(self, result: ApplyResult) -> str:
-        self.refuse_unseen(result)
+    def _answer(self, result: ApplyResult) -> dict[str, Any]:
         code = {"mergedCode": result.merged_code, "merged_code": result.merged_code}
-        more = {"usage": usage_of(result.stats), "apply_service": report_of(result)}
-        return json.dumps({**code, **more}, ensure_ascii=False)
+        return {**code, "usage": usage_of(result.stats), "apply_service": report_of(result)}
 
 
 def pieces(text: str) -> Iterator[str]:

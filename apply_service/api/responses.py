@@ -1,7 +1,7 @@
 """`POST /v1/responses`: OpenAI's Responses in their simplest form, one tagged message in and one text out.
 
-Nothing is stored, no tool is called, and a stream's text is held back until nothing can replace it.  The edit is read
-as that of a chat (`chat_edit`), errors are those of OpenAI's other paths.
+Nothing is stored, and no tool is called.  The edit is read as that of a chat (`chat_edit`).  Streams hold their text
+back, and errors are those of OpenAI's other paths (`openai`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from apply_service.api.openai import (
     OpenAIReply,
     TextFormat,
     apply_chat,
-    pieces,
     report_of,
     usage_of,
 )
 from apply_service.api.schema import RequestModel
 from apply_service.settings import Settings
-from apply_service.types import ApplyEvent, ApplyResult, FinalEvent
+from apply_service.types import ApplyResult
 
 PATH = "/v1/responses"
 EVENTS = (
@@ -117,7 +116,7 @@ class ResponsesReply(OpenAIReply):
     def __init__(self, edit: ChatEdit, call: EditBody, settings: Settings) -> None:
         super().__init__(edit, call, settings)
         name = str(self._head["id"]).removeprefix("chatcmpl-")
-        self._message_id = f"msg_{name}"
+        self._place = {"item_id": f"msg_{name}", "output_index": 0, "content_index": 0}
         self._n_events = 0
         self._fixed = {
             "id": f"resp_{name}",
@@ -131,14 +130,14 @@ class ResponsesReply(OpenAIReply):
     def _message(self, status: str, *texts: str) -> dict[str, Any]:
         content = [{"type": "output_text", "text": text, "annotations": [], "logprobs": []} for text in texts]
         return {
-            "id": self._message_id,
+            "id": self._place["item_id"],
             "type": "message",
             "status": status,
             "role": "assistant",
             "content": content,
         }
 
-    def _response(self, result: ApplyResult) -> dict[str, Any]:
+    def _answer(self, result: ApplyResult) -> dict[str, Any]:
         counts = usage_of(result.stats)
         usage = {
             "input_tokens": counts["prompt_tokens"],
@@ -151,41 +150,27 @@ class ResponsesReply(OpenAIReply):
         more = {"usage": usage, "apply_service": report_of(result)}
         return {**self._fixed, "status": "completed", "output": output, **more}
 
-    def whole(self, result: ApplyResult) -> str:
-        self.refuse_unseen(result)
-        return json.dumps(self._response(result), ensure_ascii=False)
+    def _opening(self) -> Iterator[bytes]:
+        response = {**self._fixed, "status": "in_progress", "output": [], "usage": None}
+        yield self._event(EVENTS[0], response=response)
+        yield self._event(EVENTS[1], output_index=0, item=self._message("in_progress"))
+        yield self._event(EVENTS[2], **self._place, part=self._message("", "")["content"][0])
 
-    def frames(self, event: ApplyEvent) -> Iterator[bytes]:
-        events: list[dict[str, Any]] = []
-        place = {"item_id": self._message_id, "output_index": 0, "content_index": 0}
-        if isinstance(event, FinalEvent):
-            self.refuse_unseen(event.result)
-            text = self._edit.whole(event.result.merged_code)
-        elif self._is_answer(event):
-            text = self._edit.whole(event.text)
-        else:
-            return
-        if not self._n_events:
-            (empty,) = self._message("", "")["content"]
-            response = {**self._fixed, "status": "in_progress", "output": [], "usage": None}
-            events = [
-                {"type": EVENTS[0], "response": response},
-                {"type": EVENTS[1], "output_index": 0, "item": self._message("in_progress")},
-                {"type": EVENTS[2], **place, "part": empty},
-                *({"type": EVENTS[3], **place, "delta": piece, "logprobs": []} for piece in pieces(text)),
-            ]
-        if isinstance(event, FinalEvent):
-            (full,) = self._message("", text)["content"]
-            events += [
-                {"type": EVENTS[4], **place, "text": text, "logprobs": []},
-                {"type": EVENTS[5], **place, "part": full},
-                {"type": EVENTS[6], "output_index": 0, "item": self._message("completed", text)},
-                {"type": EVENTS[7], "response": self._response(event.result)},
-            ]
-        for said in events:
-            numbered = {"type": said["type"], "sequence_number": self._n_events, **said}
-            yield sse_event(json.dumps(numbered, ensure_ascii=False), said["type"])
-            self._n_events += 1
+    def _delta(self, text: str) -> bytes:
+        return self._event(EVENTS[3], **self._place, delta=text, logprobs=[])
+
+    def _ending(self, result: ApplyResult) -> Iterator[bytes]:
+        text = self._edit.whole(result.merged_code)
+        message = self._message("completed", text)
+        yield self._event(EVENTS[4], **self._place, text=text, logprobs=[])
+        yield self._event(EVENTS[5], **self._place, part=message["content"][0])
+        yield self._event(EVENTS[6], output_index=0, item=message)
+        yield self._event(EVENTS[7], response=self._answer(result))
+
+    def _event(self, name: str, **said: Any) -> bytes:
+        numbered = {"type": name, "sequence_number": self._n_events, **said}
+        self._n_events += 1
+        return sse_event(json.dumps(numbered, ensure_ascii=False), name)
 
 
 @router.post(**documented(PATH, ResponsesRequest, ResponsesAnswer, EVENTS), summary="Apply one edit, as a response")
