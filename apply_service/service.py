@@ -186,13 +186,14 @@ class Service:
         self._waiting_remote: FairQueue[Ticket] = FairQueue()
         self._queues = [self._waiting, self._waiting_remote, *([self._large.unread] if self._large else [])]
         """The queues that count against `queue_limit`: requests for a target, and large ones that wait to be read."""
+        self._all_queues = [*self._queues, *([self._small.unread] if self._small else [])]
         self._patient: set[Ticket] = set()
         """Patient requests that are being read.  Each has a reserved place in the engine's queue."""
         self._running: list[Ticket] = []
         self._in_threads: set[Ticket] = set()
         self._state = threading.Condition()
         self._is_open = True
-        self._n_open = 0
+        self._open: set[Ticket] = set()
         """Requests that were accepted and have not ended."""
         self._observers: list[Callable[[Ticket], None]] = []
         self._thread = threading.Thread(target=self._serve, name="apply-engine", daemon=True)
@@ -267,7 +268,7 @@ class Service:
             else:
                 self._refuse_full(request.owner, lane.unread, limit=lane.queue_limit)
             (self._queue_of(ticket) if lane is None else lane.unread).put(request.owner, ticket)
-            self._n_open += 1
+            self._open.add(ticket)
             self._state.notify_all()
         self._start_next()
         return ticket
@@ -305,10 +306,11 @@ class Service:
             EngineFailure: a request has been lost, or answered twice, or the engine thread has died.
         """
         with self._state:
-            if self._n_open or self._tickets or self.n_active or self.is_alive != self._is_open:
+            n_waiting = sum(map(len, self._all_queues))
+            if self._open or n_waiting or self.n_active or self.is_alive != self._is_open:
                 raise EngineFailure(
-                    f"integrity: {self._n_open} requests without an end, {len(self._tickets)} waiting or running, "
-                    f"active: {self.n_active}, thread alive: {self.is_alive}"
+                    f"integrity: {len(self._open)} requests without an end, {n_waiting} waiting, "
+                    f"{self.n_active} running, thread alive: {self.is_alive}"
                 )
 
     def wait_until_idle(self, timeout_s: float) -> bool:
@@ -326,7 +328,7 @@ class Service:
             self._is_open = False
             self._state.notify_all()
             self._state.wait_for(self._is_idle, drain_timeout_s)
-            left = self._tickets
+            left = [*self._open]
         for ticket in left:
             ticket.end(closing_error())
         until = time.monotonic() + JOIN_TIMEOUT_S
@@ -343,14 +345,8 @@ class Service:
         self.close()
 
     # -- admission -------------------------------------------------------------------------------------------------
-    @property
-    def _tickets(self) -> list[Ticket]:
-        """All tickets that wait, run, or are in a lane."""
-        read = [ticket for lane in self._lanes for ticket in (*lane.unread, *lane.jobs)]
-        return [*read, *self._waiting, *self._waiting_remote, *self._running, *self._in_threads]
-
     def _is_idle(self) -> bool:
-        return not self._tickets and self._n_open == 0
+        return not self._open and self.n_active == 0
 
     def _queue_of(self, ticket: Ticket) -> FairQueue[Ticket]:
         return self._waiting_remote if self._is_remote(ticket.request) else self._waiting
@@ -373,8 +369,8 @@ class Service:
     def _forget(self, ticket: Ticket) -> None:
         """A ticket has ended: take it out of all queues, stop its job, tell the observers."""
         with self._state:
-            self._n_open -= 1
-            for queue in (*self._queues, *(lane.unread for lane in self._lanes)):
+            self._open.discard(ticket)
+            for queue in self._all_queues:
                 queue.remove(ticket.request.owner, ticket)
             jobs = [job for lane in self._lanes if (job := lane.jobs.pop(ticket, None))]
             self._patient.discard(ticket)

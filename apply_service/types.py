@@ -43,8 +43,6 @@ class FinishReason(StrEnum):
 
     STOP = "stop"
     LENGTH = "length"
-    CANCELLED = "cancelled"
-    DEADLINE = "deadline"
 
 
 class LineOp(NamedTuple):

@@ -137,7 +137,7 @@ export interface NativeAnswer {
 }
 
 /** Why decoding ended. Only `STOP` can become a successful result. */
-export type FinishReason = "stop" | "length" | "cancelled" | "deadline";
+export type FinishReason = "stop" | "length";
 
 /** How far a deterministic merger trusts its own answer. */
 export type Certainty = "certain" | "likely" | "guess";
