@@ -13,7 +13,7 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from apply_service.api.answer import VERDICT, BatchAnswer, EditOut, HunkEvent, NativeAnswer
+from apply_service.api.answer import VERDICT, BatchAnswer, HunkEvent, NativeAnswer
 from apply_service.api.calls import this_call
 from apply_service.api.dialect import admissible, documented, read_call, respond, sse_event, state_of, watch_client
 from apply_service.api.schema import BatchRequest, NativeRequest
@@ -47,8 +47,8 @@ class NativeReply:
             return
         result = event.result
         for hunk in result.hunks:
-            edits = [EditOut.model_validate(edit) for edit in result.edits[hunk.first_edit : hunk.end_edit]]
-            yield sse_event(HunkEvent(hunk=hunk, edits=edits).model_dump_json(), "hunk")
+            edits = result.edits[hunk.first_edit : hunk.end_edit]
+            yield sse_event(HunkEvent(hunk=hunk, edits=list(edits)).model_dump_json(), "hunk")
         for verdict in result.verdicts:
             yield sse_event(VERDICT.dump_json(verdict).decode(), "verdict")
         yield sse_event(self.whole(result), "final")
