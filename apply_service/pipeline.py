@@ -229,10 +229,8 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
     if request.base_sha256 is not None:
         actual = sha256(encode(request.original, source)).hexdigest()
         if (given := request.base_sha256).lower() != actual:
-            message, remedy = (
-                "the original is not the one the edit was made for",
-                "read the file again and repeat the edit",
-            )
+            message = "the original is not the one the edit was made for"
+            remedy = "read the file again and repeat the edit"
             raise StaleBase(message, value=given, limit=actual, remedy=remedy)
     return source
 

@@ -249,12 +249,9 @@ class Service:
         """
         timeout_s = self._default_timeout_s if request.timeout_s is None else request.timeout_s
         if not 0 < timeout_s <= self._max_timeout_s:
-            raise InvalidField(
-                "timeout_s is out of range",
-                value=timeout_s,
-                limit=f"above 0, at most {self._max_timeout_s:g}",
-                remedy="ask for a deadline within the limit, or raise max_timeout_s",
-            )
+            limit = f"above 0, at most {self._max_timeout_s:g}"
+            remedy = "ask for a deadline within the limit, or raise max_timeout_s"
+            raise InvalidField("timeout_s is out of range", value=timeout_s, limit=limit, remedy=remedy)
         ticket = Ticket(request, timeout_s, self._forget)
         lane = self._lane_of(count_chars(request))
         with self._state:
@@ -362,9 +359,8 @@ class Service:
         counts = Counter(ticket.request.owner for place in places for ticket in place)
         n_callers = len(counts.keys() | {owner})
         if not has_room(1, own=counts[owner], total=total, limit=limit, n_callers=n_callers):
-            raise Overloaded(
-                "the queue is full", value=total, limit=limit, remedy="wait a moment and send the request again"
-            )
+            remedy = "wait a moment and send the request again"
+            raise Overloaded("the queue is full", value=total, limit=limit, remedy=remedy)
 
     def _forget(self, ticket: Ticket) -> None:
         """A ticket has ended: take it out of all queues, stop its job, tell the observers."""

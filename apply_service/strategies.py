@@ -100,21 +100,17 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
     job = edit.job
     is_guess = job.prediction.certainty is Certainty.GUESS
     if request.strategy == "exact" and not job.update.strip() and request.instruction:
-        raise InstructionUnsupported(
-            "no program follows instructions",
-            value=request.instruction[:200],
-            remedy="send an `update`, or let an instruct model decide (strategy auto or model)",
-        )
+        remedy = "send an `update`, or let an instruct model decide (strategy auto or model)"
+        raise InstructionUnsupported("no program follows instructions", value=request.instruction[:200], remedy=remedy)
     if request.strategy == "exact" and is_guess:
         sure, needed = how_sure(job.prediction)
-        raise NeedsMoreContext(
-            "the edit does not say clearly what becomes of the file: "
-            + "; ".join(job.prediction.reasons[:MAX_REASONS]),
-            value=sure,
-            limit=needed,
-            remedy="show the unchanged lines of the file above and below each change, with a marker for what you leave "
-            "out, or let a model decide (strategy auto or model)",
+        reasons = "; ".join(job.prediction.reasons[:MAX_REASONS])
+        remedy = (
+            "show the unchanged lines of the file above and below each change, with a marker for what you leave out, "
+            "or let a model decide (strategy auto or model)"
         )
+        message = f"the edit does not say clearly what becomes of the file: {reasons}"
+        raise NeedsMoreContext(message, value=sure, limit=needed, remedy=remedy)
     if not needs_target(request, job):
         return Outcome(job.prediction.text, "exact")
     try:
@@ -154,11 +150,9 @@ def _by_target(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline
     target, job, touched = runtime.load(request.model or runtime.models[0]), edit.job, edit.regions
     info = target.info
     if not job.update.strip() and not info.takes_instructions:
-        raise InstructionUnsupported(
-            f"{info.name} merges edits but does not follow instructions",
-            value=request.instruction[:200],
-            remedy="send an `update`, or use an instruct model",
-        )
+        message = f"{info.name} merges edits but does not follow instructions"
+        remedy = "send an `update`, or use an instruct model"
+        raise InstructionUnsupported(message, value=request.instruction[:200], remedy=remedy)
     windows = info.windows if runtime.windows == "auto" else runtime.windows
     n_lines = job.original.count("\n") + 1
     is_past_context = windows != "never" and info.context_limit is not None and n_lines >= info.context_limit
@@ -312,11 +306,8 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
     if is_fallback:
         yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
     if job.instruction.strip() and (target is None or is_fallback or not target.takes_instructions):
-        yield Verdict(
-            "instruction",
-            "warning",
-            "no model followed the instruction: of it, only words about where the update goes count",
-        )
+        message = "no model followed the instruction: of it, only words about where the update goes count"
+        yield Verdict("instruction", "warning", message)
     if "completion_tokens" in outcome.stats.unknown:
         yield Verdict("usage", "pass", "the remote server reported no token counts; they are given as 0")
     if (doubt := find_doubt(job, outcome.merged)) is not None:
