@@ -43,15 +43,15 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
 
     Worker processes start when they are first needed, except one that reads small edits, which starts now.
     """
-    from apply_service.pipeline import ReadEdit, Running, read_or_apply, run
-    from apply_service.service import Readers, Service, count_chars
+    from apply_service.pipeline import Running, read_or_apply, run
+    from apply_service.service import Service, count_chars
     from apply_service.serving.workers import WorkerPool
+    from apply_service.strategies import ReadEdit
 
     small = WorkerPool(settings.small_edit_workers) if settings.small_edit_workers else None
     large = WorkerPool(settings.large_edit_workers) if settings.large_edit_workers else None
     if small is not None:
         small.submit(os.getpid)
-    portable = replace(runtime, load=no_target)
 
     def answer(request: ApplyRequest, deadline: Deadline, edit: ReadEdit | None = None) -> Running:
         is_large = edit is not None and count_chars(request) >= settings.large_edit_chars
@@ -59,9 +59,10 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
 
     return Service(
         answer,
-        readers=Readers(
-            small, large, settings.large_edit_chars, read=lambda request: partial(read_or_apply, request, portable)
-        ),
+        partial(read_or_apply, runtime=replace(runtime, load=no_target)),
+        small=small,
+        large=large,
+        large_chars=settings.large_edit_chars,
         is_remote=lambda request: _source(request.model or runtime.models[0], settings).startswith(REMOTE_PREFIX),
         max_active=active_limit(settings),
         max_threads=settings.max_active or ACTIVE_ELSEWHERE,

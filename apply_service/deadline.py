@@ -67,9 +67,6 @@ def cancelled_error() -> Cancelled:
 
 
 def late_error(timeout_s: float | None) -> DeadlineExceeded:
-    return DeadlineExceeded(
-        "the deadline passed before the edit was applied",
-        value=timeout_s,
-        limit=timeout_s,
-        remedy="allow more time, or try again when the service is less busy",
-    )
+    message = "the deadline passed before the edit was applied"
+    remedy = "allow more time, or try again when the service is less busy"
+    return DeadlineExceeded(message, value=timeout_s, limit=timeout_s, remedy=remedy)

@@ -16,13 +16,12 @@ import math
 import re
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple, get_args
 
-from apply_service.checks import run_checks
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, drive_alone
 from apply_service.drafting.drafter import check_drafter
@@ -40,7 +39,7 @@ from apply_service.edits.fidelity import (
 )
 from apply_service.edits.markers import is_marker
 from apply_service.edits.reply import name_finding, read_reply
-from apply_service.edits.windows import Region, find_regions
+from apply_service.edits.windows import find_regions
 from apply_service.engine.record import Signals
 from apply_service.errors import (
     AlteredBytes,
@@ -54,11 +53,12 @@ from apply_service.errors import (
     Truncated,
     UnknownModel,
 )
-from apply_service.protocols import CheckInput, EditContext, EditJob, PredictMerge
+from apply_service.protocols import EditContext, EditJob, PredictMerge
 from apply_service.registry import CHECKS, EDIT_FORMATS, resolve
 from apply_service.strategies import (
     STRATEGY_VERDICTS,
     Outcome,
+    ReadEdit,
     decide,
     may_fall_back,
     needs_target,
@@ -113,22 +113,6 @@ class Stopwatch:
         self._started = now
 
 
-class ReadEdit(NamedTuple):
-    """A valid request with its edit and the predicted merge.  Can be sent to another process."""
-
-    source: SourceText
-    format_name: str
-    job: EditJob
-    checks: tuple[Verdict, ...] | None = None
-    """Of the predicted merge; None: not checked yet."""
-    regions: tuple[Region, ...] = ()
-    """What the edit touches, if a target has to decide.  Finding it takes long for a long file."""
-    settled: TokenEvent | None = None
-    """The merged file, if only a target can replace it and nothing refuses it."""
-    seconds: Mapping[str, float] = {}
-    """By stage."""
-
-
 @dataclass(frozen=True, slots=True)
 class InWorker:
     """The last item of a run that ends in a worker process: the function to call there."""
@@ -163,7 +147,7 @@ def run(
         deadline = Deadline(request.timeout_s, spent_s=sum(edit.seconds.values()))
     deadline.check()
     watch = Stopwatch(dict(edit.seconds))
-    outcome = yield from decide(request, runtime, edit.job, edit.regions, deadline, edit.settled)
+    outcome = yield from decide(request, runtime, edit, deadline)
     watch.lap("decide_s")
     if finishes_in_worker:
         yield InWorker(partial(finish, request, edit, outcome, watch.seconds))
@@ -178,32 +162,24 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
     """Validate a request, find its edit in the reply, predict the merge and check it.  Raises ApplyError."""
     watch = Stopwatch()
     source = validate(request, runtime)
-    language = detect_language(name=request.language, path=request.path)
-    format_name, job = read_edit(request, language)
+    job = read_edit(request, detect_language(name=request.language, path=request.path))
+    edit = ReadEdit(source, job, seconds=watch.seconds)
     watch.lap("predict_s")
     if not job.update.strip():  # an instruction alone may touch anything
-        return ReadEdit(source, format_name, job, seconds=watch.seconds)
-    checks = check_text(job, job.prediction.text)
+        return edit
+    edit = edit._replace(checks=edit.check(job.prediction.text))
     watch.lap("checks_s")
-    if not needs_target(request, job):
-        return ReadEdit(source, format_name, job, checks, seconds=watch.seconds)
-    regions = find_regions(job.prediction, job.original, job.language)
-    settled = settled_text(request, source, job, checks)
-    watch.lap("predict_s")
-    return ReadEdit(source, format_name, job, checks, tuple(regions), settled, watch.seconds)
+    if needs_target(request, job):
+        regions = tuple(find_regions(job.prediction, job.original, job.language))
+        edit = edit._replace(regions=regions, settled=settled_text(request, edit))
+        watch.lap("predict_s")
+    return edit
 
 
-def check_text(job: EditJob, merged: str) -> tuple[Verdict, ...]:
-    """The verdicts of all checks on a merged text with LF line ends."""
-    return run_checks(CheckInput(job.original, merged, job.update, job.prediction, job.language))
-
-
-def settled_text(
-    request: ApplyRequest, source: SourceText, job: EditJob, checks: Sequence[Verdict]
-) -> TokenEvent | None:
-    """The merged file as predicted, if `finish` would not refuse it; None if a rule, a check or a limit may.  `checks`
-    are those of the predicted merge."""
-    said = (*strategy_verdicts(job, Outcome(job.prediction.text, "exact")), *checks)
+def settled_text(request: ApplyRequest, edit: ReadEdit) -> TokenEvent | None:
+    """The merged file as predicted, if `finish` would not refuse it; None if a rule, a check or a limit may."""
+    job, merged = edit.job, edit.job.prediction.text
+    said = (*strategy_verdicts(job, Outcome(merged, "exact")), *edit.check(merged))
     rules = {**DEFAULT_RULES, **request.on_verdict}
     is_free = (
         may_fall_back(request, job)
@@ -217,15 +193,15 @@ def settled_text(
     try:
         merged = restore(request.original, job.prediction.ops, job.prediction.ends)
         refuse_altered(request.original, merged, job.prediction.ops)
-        encode(merged, source)
+        encode(merged, edit.source)
     except (AlteredBytes, BadEncoding):
         return None
     return TokenEvent(merged, is_settled=True)
 
 
 def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
-    """Refuse a request that can't be applied, before any work.  Front ends call this too.  Raises RequestError: the
-    class says which field and why."""
+    """Refuse a request that can't be applied, before any work.  Raises RequestError: the class says which field and
+    why."""
     if not request.update.strip() and not request.instruction.strip():
         raise EmptyUpdate("there is no edit", value=request.update, remedy="send `update` or `instruction`")
     for name in ("original", "update", "instruction"):
@@ -253,10 +229,8 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
     if request.base_sha256 is not None:
         actual = sha256(encode(request.original, source)).hexdigest()
         if (given := request.base_sha256).lower() != actual:
-            message, remedy = (
-                "the original is not the one the edit was made for",
-                "read the file again and repeat the edit",
-            )
+            message = "the original is not the one the edit was made for"
+            remedy = "read the file again and repeat the edit"
             raise StaleBase(message, value=given, limit=actual, remedy=remedy)
     return source
 
@@ -268,17 +242,18 @@ def refuse_unknown_checks(on_verdict: Mapping[str, str]) -> None:
         raise InvalidField("`on_verdict` names unknown checks", value=unknown, limit=known, remedy=ONE_OF)
 
 
-def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob]:
-    """The edit's format, and the job, which holds the predicted merge."""
+def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
+    """The edit, with the predicted merge.  Raises ApplyError."""
     original, update = normalise(request.original), normalise(request.update)
+    of_file = Prediction(keep_all(original), tuple(update.split("\n")), Certainty.CERTAIN, determined=True)
+    job = EditJob(original, update, request.instruction, request.path, language, of_file)
     if not update.strip():  # no program can follow an instruction: the original is the draft
-        unchanged = Prediction(keep_all(original), (), Certainty.GUESS, ("an instruction does not determine the text",))
-        return INSTRUCTION_ONLY, EditJob(original, update, request.instruction, request.path, language, unchanged)
+        reasons = ("an instruction does not determine the text",)
+        unread = Prediction(of_file.ops, (), Certainty.GUESS, reasons)
+        return replace(job, prediction=unread, format=INSTRUCTION_ONLY)
     if request.format in (None, "lazy_snippet", "whole_file") and update.strip("\n") == original.strip("\n"):
         # Before it is read as a reply: parts of the file may look like prose around an edit, or like a patch.
-        unchanged = Prediction(keep_all(original), tuple(update.split("\n")), Certainty.CERTAIN, determined=True)
-        format_name = request.format or "lazy_snippet"
-        return format_name, EditJob(original, update, request.instruction, request.path, language, unchanged)
+        return replace(job, format=request.format or job.format)
     reply = read_reply(update, original=original, path=request.path, language=language, named=request.format)
     original_read, update_read = original, reply.update
     if reply.format in READS_BYTES:
@@ -286,18 +261,14 @@ def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob
         update_read = with_own_ends(reply.update, request.update)
     predict: PredictMerge = resolve(EDIT_FORMATS, reply.format)
     instruction = "\n".join(said for said in (request.instruction, reply.prose) if said)
-    unchanged = Prediction(keep_all(original), tuple(update_read.split("\n")), Certainty.CERTAIN, determined=True)
-    is_old = reply.format == "lazy_snippet" and is_there_already(update_read, original_read)
-    if is_old and update_read.strip("\n") == original_read.strip("\n"):
-        prediction = unchanged
-    else:
-        prediction = predict(original_read, update_read, EditContext(request.path, language, instruction))
-        prediction = unchanged if is_old and prediction.text == original_read else prediction
+    prediction = replace(of_file, update_lines=tuple(update_read.split("\n")))
+    is_old = reply.format == "lazy_snippet" and is_there_already(update_read, original)
+    if not is_old or update_read.strip("\n") != original.strip("\n"):
+        read = predict(original_read, update_read, EditContext(request.path, language, instruction))
+        prediction = prediction if is_old and read.text == original else read
     left_out = name_finding(reply, prediction)
     findings = reply.findings if left_out is None else (*reply.findings, left_out)
-    return reply.format, EditJob(
-        original, reply.update, request.instruction, request.path, language, prediction, findings
-    )
+    return replace(job, update=reply.update, prediction=prediction, findings=findings, format=reply.format)
 
 
 def is_there_already(update: str, original: str) -> bool:
@@ -323,17 +294,12 @@ def finish(
     findings.  Truncation has this rule by default."""
     # Over 60 lines, half of them the fields of the answer: what becomes of a decided text is read once, from the top.
     watch, job = Stopwatch(dict(seconds or {})), edit.job
-
-    def check(merged: str) -> tuple[Verdict, ...]:
-        is_known = merged == job.prediction.text
-        return edit.checks if is_known and edit.checks is not None else check_text(job, merged)
-
-    checks = check(outcome.merged)
+    checks = edit.check(outcome.merged)
     if outcome.error is not None and not all(verdict.is_pass for verdict in checks):
         raise outcome.error
     is_wrong = any(verdict.severity == "error" for verdict in checks)
     if is_wrong and outcome.target is not None and may_fall_back(request, job):
-        of_prediction = check(job.prediction.text)
+        of_prediction = edit.check(job.prediction.text)
         if all(verdict.is_pass for verdict in of_prediction):
             outcome, checks = outcome.fall_back(job, "the model's output failed a check"), of_prediction
     watch.lap("checks_s")
@@ -357,7 +323,7 @@ def finish(
         strategy=outcome.strategy,
         windows=outcome.windows,
         finish_reason=FinishReason.STOP,
-        format=edit.format_name,
+        format=job.format,
         language=job.language,
         model=None if target is None else target.name,
         drafter=outcome.drafter,

@@ -68,6 +68,8 @@ class EditJob:
     prediction: Prediction
     findings: tuple[Verdict, ...] = ()
     """What `edits.reply` left out of the edit."""
+    format: str = "lazy_snippet"
+    """The name of the edit's format; `instruction` without an update."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,11 @@ from apply_service.errors import (
     InvalidField,
     Overloaded,
 )
-from apply_service.pipeline import InWorker, ReadEdit, Running
+from apply_service.pipeline import InWorker, Running
 from apply_service.serving.shares import FairQueue, has_room
 from apply_service.serving.ticket import Terminal, Ticket, crash_error
 from apply_service.serving.workers import Job, WorkerPool, closing_error
+from apply_service.strategies import ReadEdit
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 
 READING_LIMIT_S = 5.0
@@ -54,6 +55,8 @@ ROOM_POLL_S = 0.01
 """How long to wait before trying again, if someone outside this service holds the room."""
 
 T = TypeVar("T")
+Read = Callable[[ApplyRequest], ApplyResult | ReadEdit]
+"""Reads an edit, and answers it if a program can.  It must be picklable."""
 
 
 class Run(Protocol):
@@ -63,21 +66,9 @@ class Run(Protocol):
         """`edit`: given if a reader has read the edit before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """The worker pools that read edits.  If a pool is None, the engine thread reads such edits itself."""
-
-    small: WorkerPool | None
-    large: WorkerPool | None
-    large_chars: int
-    """An edit is large if it and its file have at least this many characters together."""
-    read: Callable[[ApplyRequest], Callable[[], ApplyResult | ReadEdit]]
-    """Gives the function that a worker has to call."""
-
-
 @dataclass(slots=True)
 class Lane:
-    """The edits of one size: those that wait for a worker, and those that a worker is reading."""
+    """The edits of one size: those that wait for a worker process, and those that one is reading."""
 
     pool: WorkerPool
     queue_limit: int
@@ -161,8 +152,11 @@ class Service:
     def __init__(
         self,
         run: Run,
+        read: Read | None = None,
         *,
-        readers: Readers | None = None,
+        small: WorkerPool | None = None,
+        large: WorkerPool | None = None,
+        large_chars: int = 0,
         is_remote: Callable[[ApplyRequest], bool] = lambda _: False,
         max_active: int = 1,
         max_threads: int = 64,
@@ -170,35 +164,36 @@ class Service:
         default_timeout_s: float = 120.0,
         max_timeout_s: float = 600.0,
     ) -> None:
-        """`is_remote`: whether a request's target is on another server.
+        """`read`: what the worker processes of these pools do.  An edit is large if it and its file have at least
+        `large_chars` together.  Without a pool, the thread that answers such edits also reads them.
 
-        At most `max_threads` such requests run at a time, and at most `max_active` others.
+        `is_remote`: whether a request's target is on another server.  At most `max_threads` such requests run at a
+        time, and at most `max_active` others.
         """
         self._run = run
-        self.readers = readers
+        self._read = read
         self._is_remote = is_remote
         self._max_active = max_active
         self._max_threads = max_threads
         self._queue_limit = queue_limit
         self._default_timeout_s = default_timeout_s
         self._max_timeout_s = max_timeout_s
-        self._small = self._large = None
-        if readers is not None and readers.small is not None:
-            self._small = Lane(readers.small, UNREAD_FACTOR * queue_limit, READING_LIMIT_S)
-        if readers is not None and readers.large is not None:
-            self._large = Lane(readers.large, queue_limit, None)
+        self._large_chars = large_chars
+        self._small = None if small is None else Lane(small, UNREAD_FACTOR * queue_limit, READING_LIMIT_S)
+        self._large = None if large is None else Lane(large, queue_limit, None)
         self._lanes = [lane for lane in (self._small, self._large) if lane is not None]
         self._waiting: FairQueue[Ticket] = FairQueue()
         self._waiting_remote: FairQueue[Ticket] = FairQueue()
         self._queues = [self._waiting, self._waiting_remote, *([self._large.unread] if self._large else [])]
         """The queues that count against `queue_limit`: requests for a target, and large ones that wait to be read."""
+        self._all_queues = [*self._queues, *([self._small.unread] if self._small else [])]
         self._patient: set[Ticket] = set()
         """Patient requests that are being read.  Each has a reserved place in the engine's queue."""
         self._running: list[Ticket] = []
         self._in_threads: set[Ticket] = set()
         self._state = threading.Condition()
         self._is_open = True
-        self._n_open = 0
+        self._open: set[Ticket] = set()
         """Requests that were accepted and have not ended."""
         self._observers: list[Callable[[Ticket], None]] = []
         self._thread = threading.Thread(target=self._serve, name="apply-engine", daemon=True)
@@ -254,12 +249,9 @@ class Service:
         """
         timeout_s = self._default_timeout_s if request.timeout_s is None else request.timeout_s
         if not 0 < timeout_s <= self._max_timeout_s:
-            raise InvalidField(
-                "timeout_s is out of range",
-                value=timeout_s,
-                limit=f"above 0, at most {self._max_timeout_s:g}",
-                remedy="ask for a deadline within the limit, or raise max_timeout_s",
-            )
+            limit = f"above 0, at most {self._max_timeout_s:g}"
+            remedy = "ask for a deadline within the limit, or raise max_timeout_s"
+            raise InvalidField("timeout_s is out of range", value=timeout_s, limit=limit, remedy=remedy)
         ticket = Ticket(request, timeout_s, self._forget)
         lane = self._lane_of(count_chars(request))
         with self._state:
@@ -273,7 +265,7 @@ class Service:
             else:
                 self._refuse_full(request.owner, lane.unread, limit=lane.queue_limit)
             (self._queue_of(ticket) if lane is None else lane.unread).put(request.owner, ticket)
-            self._n_open += 1
+            self._open.add(ticket)
             self._state.notify_all()
         self._start_next()
         return ticket
@@ -311,10 +303,11 @@ class Service:
             EngineFailure: a request has been lost, or answered twice, or the engine thread has died.
         """
         with self._state:
-            if self._n_open or self._tickets or self.n_active or self.is_alive != self._is_open:
+            n_waiting = sum(map(len, self._all_queues))
+            if self._open or n_waiting or self.n_active or self.is_alive != self._is_open:
                 raise EngineFailure(
-                    f"integrity: {self._n_open} requests without an end, {len(self._tickets)} waiting or running, "
-                    f"active: {self.n_active}, thread alive: {self.is_alive}"
+                    f"integrity: {len(self._open)} requests without an end, {n_waiting} waiting, "
+                    f"{self.n_active} running, thread alive: {self.is_alive}"
                 )
 
     def wait_until_idle(self, timeout_s: float) -> bool:
@@ -332,7 +325,7 @@ class Service:
             self._is_open = False
             self._state.notify_all()
             self._state.wait_for(self._is_idle, drain_timeout_s)
-            left = self._tickets
+            left = [*self._open]
         for ticket in left:
             ticket.end(closing_error())
         until = time.monotonic() + JOIN_TIMEOUT_S
@@ -349,21 +342,14 @@ class Service:
         self.close()
 
     # -- admission -------------------------------------------------------------------------------------------------
-    @property
-    def _tickets(self) -> list[Ticket]:
-        """All tickets that wait, run, or are in a lane."""
-        read = [ticket for lane in self._lanes for ticket in (*lane.unread, *lane.jobs)]
-        return [*read, *self._waiting, *self._waiting_remote, *self._running, *self._in_threads]
-
     def _is_idle(self) -> bool:
-        return not self._tickets and self._n_open == 0
+        return not self._open and self.n_active == 0
 
     def _queue_of(self, ticket: Ticket) -> FairQueue[Ticket]:
         return self._waiting_remote if self._is_remote(ticket.request) else self._waiting
 
     def _lane_of(self, n_chars: int) -> Lane | None:
-        """The lane that reads edits of this size.  None: the thread that answers an edit also reads it."""
-        return self._large if self.readers is not None and n_chars >= self.readers.large_chars else self._small
+        return self._large if n_chars >= self._large_chars else self._small
 
     def _refuse_full(self, owner: str, *places: Collection[Ticket], limit: int | None = None) -> None:
         """Raises Overloaded if the places together are full and this owner already has its share of them."""
@@ -373,15 +359,14 @@ class Service:
         counts = Counter(ticket.request.owner for place in places for ticket in place)
         n_callers = len(counts.keys() | {owner})
         if not has_room(1, own=counts[owner], total=total, limit=limit, n_callers=n_callers):
-            raise Overloaded(
-                "the queue is full", value=total, limit=limit, remedy="wait a moment and send the request again"
-            )
+            remedy = "wait a moment and send the request again"
+            raise Overloaded("the queue is full", value=total, limit=limit, remedy=remedy)
 
     def _forget(self, ticket: Ticket) -> None:
         """A ticket has ended: take it out of all queues, stop its job, tell the observers."""
         with self._state:
-            self._n_open -= 1
-            for queue in (*self._queues, *(lane.unread for lane in self._lanes)):
+            self._open.discard(ticket)
+            for queue in self._all_queues:
                 queue.remove(ticket.request.owner, ticket)
             jobs = [job for lane in self._lanes if (job := lane.jobs.pop(ticket, None))]
             self._patient.discard(ticket)
@@ -403,9 +388,9 @@ class Service:
                     ticket = lane.unread.take() if len(lane.jobs) < lane.pool.n_workers else None
                 if ticket is None:
                     break
-                assert self.readers is not None
+                assert self._read is not None
                 ticket.start()
-                self._begin_job(lane, ticket, self.readers.read(ticket.request))
+                self._begin_job(lane, ticket, partial(self._read, ticket.request))
         while True:
             with self._state:
                 ticket = self._waiting_remote.take() if len(self._in_threads) < self._max_threads else None

@@ -11,14 +11,16 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from apply_service.checks import run_checks
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
 from apply_service.edits.doubt import find_doubt, how_sure
+from apply_service.edits.fidelity import SourceText
 from apply_service.edits.windows import Region, cut_job, find_regions, splice
 from apply_service.engine.record import Thresholds
 from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
-from apply_service.protocols import EditJob
+from apply_service.protocols import CheckInput, EditJob
 from apply_service.target import (
     Decided,
     Decider,
@@ -37,6 +39,28 @@ STRATEGY_VERDICTS = ("fallback", "doubt", "instruction", "reply", "other_files")
 """Verdicts on how the answer came about, beside the checks of its text."""
 DOUBTED = "the model finds the merge unlikely, but it is known to be wrong more often if it decides against a merge"
 UNTRIED = "the model finds the merge unlikely, but it was not trained to merge, and nobody counted if it does better"
+
+
+class ReadEdit(NamedTuple):
+    """A valid request with its edit and the predicted merge.  Can be sent to another process."""
+
+    source: SourceText
+    job: EditJob
+    checks: tuple[Verdict, ...] | None = None
+    """Of the predicted merge; None: not checked yet."""
+    regions: tuple[Region, ...] = ()
+    """What the edit touches, if a target has to decide.  Finding it takes long for a long file."""
+    settled: TokenEvent | None = None
+    """The merged file, if only a target can replace it and nothing refuses it.  It is yielded once no target can."""
+    seconds: Mapping[str, float] = {}
+    """By stage."""
+
+    def check(self, merged: str) -> tuple[Verdict, ...]:
+        """The verdicts of all checks on a merged text with LF line ends."""
+        job = self.job
+        if self.checks is not None and merged == job.prediction.text:
+            return self.checks
+        return run_checks(CheckInput(job.original, merged, job.update, job.prediction, job.language))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,37 +95,26 @@ StrategyRun = Generator[TokenEvent | NextPass, Steps, Outcome]
 """The caller drives it like `target.Deciding`.  It returns the outcome of the job."""
 
 
-def decide(
-    request: ApplyRequest,
-    runtime: Runtime,
-    job: EditJob,
-    touched: Sequence[Region],
-    deadline: Deadline,
-    settled: TokenEvent | None = None,
-) -> StrategyRun:
-    """Choose and run a strategy, as in the README's table.  `touched`: the regions that the edit touches.  `settled`:
-    yielded as soon as it is sure that the merge is the answer; None if checks may still refuse the merge."""
+def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: Deadline) -> StrategyRun:
+    """Choose and run a strategy, as in the README's table."""
+    job = edit.job
     is_guess = job.prediction.certainty is Certainty.GUESS
     if request.strategy == "exact" and not job.update.strip() and request.instruction:
-        raise InstructionUnsupported(
-            "no program follows instructions",
-            value=request.instruction[:200],
-            remedy="send an `update`, or let an instruct model decide (strategy auto or model)",
-        )
+        remedy = "send an `update`, or let an instruct model decide (strategy auto or model)"
+        raise InstructionUnsupported("no program follows instructions", value=request.instruction[:200], remedy=remedy)
     if request.strategy == "exact" and is_guess:
         sure, needed = how_sure(job.prediction)
-        raise NeedsMoreContext(
-            "the edit does not say clearly what becomes of the file: "
-            + "; ".join(job.prediction.reasons[:MAX_REASONS]),
-            value=sure,
-            limit=needed,
-            remedy="show the unchanged lines of the file above and below each change, with a marker for what you leave "
-            "out, or let a model decide (strategy auto or model)",
+        reasons = "; ".join(job.prediction.reasons[:MAX_REASONS])
+        remedy = (
+            "show the unchanged lines of the file above and below each change, with a marker for what you leave out, "
+            "or let a model decide (strategy auto or model)"
         )
+        message = f"the edit does not say clearly what becomes of the file: {reasons}"
+        raise NeedsMoreContext(message, value=sure, limit=needed, remedy=remedy)
     if not needs_target(request, job):
         return Outcome(job.prediction.text, "exact")
     try:
-        return (yield from _by_target(request, runtime, job, touched, deadline, settled))
+        return (yield from _by_target(request, runtime, edit, deadline))
     except (ContextLimitExceeded, Truncated) as error:
         note = f"the model gave no answer: {error}"
         if isinstance(error, ContextLimitExceeded) and not is_guess:
@@ -127,28 +140,19 @@ def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:
     return request.strategy == "auto" and job.prediction.certainty is not Certainty.GUESS
 
 
-def _by_target(
-    request: ApplyRequest,
-    runtime: Runtime,
-    job: EditJob,
-    touched: Sequence[Region],
-    deadline: Deadline,
-    settled: TokenEvent | None,
-) -> StrategyRun:
+def _by_target(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: Deadline) -> StrategyRun:
     """Let the target decide the whole file, or only its touched regions.
 
     It decides regions in three cases: windows are set to `always` and save at least half of the lines, the file has at
     least as many lines as the context has tokens, or the whole file turns out not to fit.  With windows set to
     `never` it always decides the whole file.
     """
-    target = runtime.load(request.model or runtime.models[0])
+    target, job, touched = runtime.load(request.model or runtime.models[0]), edit.job, edit.regions
     info = target.info
     if not job.update.strip() and not info.takes_instructions:
-        raise InstructionUnsupported(
-            f"{info.name} merges edits but does not follow instructions",
-            value=request.instruction[:200],
-            remedy="send an `update`, or use an instruct model",
-        )
+        message = f"{info.name} merges edits but does not follow instructions"
+        remedy = "send an `update`, or use an instruct model"
+        raise InstructionUnsupported(message, value=request.instruction[:200], remedy=remedy)
     windows = info.windows if runtime.windows == "auto" else runtime.windows
     n_lines = job.original.count("\n") + 1
     is_past_context = windows != "never" and info.context_limit is not None and n_lines >= info.context_limit
@@ -160,9 +164,9 @@ def _by_target(
     tried: list[Sequence[Region]] = []
     while True:  # with ever smaller regions, until they fit
         try:
-            return (yield from _decided_by(target, request, runtime, job, regions, deadline, settled))
+            return (yield from _decided_by(target, request, runtime, edit, regions, deadline))
         except ContextLimitExceeded:
-            settled = None  # it may have been yielded
+            edit = edit._replace(settled=None)  # it may have been yielded
             if windows == "never" or not touched:
                 raise
             tried.append(regions)
@@ -177,20 +181,19 @@ def _decided_by(
     target: Decider,
     request: ApplyRequest,
     runtime: Runtime,
-    job: EditJob,
+    edit: ReadEdit,
     regions: Sequence[Region],
     deadline: Deadline,
-    settled: TokenEvent | None,
 ) -> StrategyRun:
     """Decide the whole file, or these regions of it.
 
     If the target accepts a scored text, that is taken.  Otherwise it decides token by token.
     """
-    info, wanted = target.info, request.drafter or runtime.default_drafter
+    job, info, wanted = edit.job, target.info, request.drafter or runtime.default_drafter
     parts = [cut_job(job, region) for region in regions] or [job]
     weighed, thresholds = NOTHING, runtime.thresholds_of(info)
     if request.strategy == "auto" and request.temperature == 0 and job.update.strip():
-        weighed = yield from weigh(target, parts, request, thresholds, deadline, settled)
+        weighed = yield from weigh(target, parts, request, thresholds, deadline, edit.settled)
     if (decided := weighed.taken) is not None:
         strategy: RanStrategy = "fallback" if weighed.is_doubted else "confirmed" if _are_certain(parts) else "lattice"
     else:
@@ -281,9 +284,7 @@ def weigh(
     if is_doubted:
         best = list(range(len(parts)))  # the merge itself
     taken = [scored[at] for at in best]
-    is_forbidden = any(
-        one.logprob == -math.inf for one in taken
-    )  # by the constraint on the target's output (`constrain`)
+    is_forbidden = any(one.logprob == -math.inf for one in taken)  # by the constraint on the output (`constrain`)
     # A merge follows no instruction, and a target may.
     decides = bool(request.instruction.strip()) if thresholds.decides is None else thresholds.decides
     if is_forbidden or (is_doubted and decides):
@@ -305,11 +306,8 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
     if is_fallback:
         yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
     if job.instruction.strip() and (target is None or is_fallback or not target.takes_instructions):
-        yield Verdict(
-            "instruction",
-            "warning",
-            "no model followed the instruction: of it, only words about where the update goes count",
-        )
+        message = "no model followed the instruction: of it, only words about where the update goes count"
+        yield Verdict("instruction", "warning", message)
     if "completion_tokens" in outcome.stats.unknown:
         yield Verdict("usage", "pass", "the remote server reported no token counts; they are given as 0")
     if (doubt := find_doubt(job, outcome.merged)) is not None:

@@ -218,12 +218,9 @@ class Target:
             beginning = replace(job, original=original, update=job.update[:n_chars], prediction=unmerged)
             n_tokens = len(self.prompt_format.encode_prompt(beginning))
             if n_tokens > limit + SPARE_TOKENS:
-                raise ContextLimitExceeded(
-                    f"the first {n_chars} characters alone have {n_tokens} prompt tokens, above the context limit",
-                    value=n_tokens,
-                    limit=limit,
-                    remedy="send a smaller file, or use a model with a longer context",
-                )
+                why = f"the first {n_chars} characters alone have {n_tokens} prompt tokens, above the context limit"
+                remedy = "send a smaller file, or use a model with a longer context"
+                raise ContextLimitExceeded(why, value=n_tokens, limit=limit, remedy=remedy)
             n_chars *= 4
 
     def constraint(self, request: ApplyRequest, job: EditJob) -> Constraint | None:
@@ -231,23 +228,16 @@ class Target:
         is_wanted = request.constrain == "sources"
         if request.constrain == "none" or not (is_wanted or self.prompt_format.constrains_by_default):
             return None
+        constraint = None
         if job.instruction and self.prompt_format.takes_instructions:
-            if not is_wanted:
-                return None
-            raise UnsupportedParameter(
-                "an instruction may ask for lines that no source has",
-                value="sources",
-                limit="none",
-                remedy="leave out `constrain` or the instruction",
-            )
-        constraint = self.prompt_format.constraint(job)
+            why = "an instruction may ask for lines that no source has"
+            remedy = "leave out `constrain` or the instruction"
+        else:
+            constraint = self.prompt_format.constraint(job)
+            why = f"the model's tokens can't be constrained to the sources (prompt format {self.prompt_format.name})"
+            remedy = "leave `constrain` out, or use another model"
         if constraint is None and is_wanted:
-            raise UnsupportedParameter(
-                f"the model's tokens can't be constrained to the sources (prompt format {self.prompt_format.name})",
-                value="sources",
-                limit="none",
-                remedy="leave `constrain` out, or use another model",
-            )
+            raise UnsupportedParameter(why, value="sources", limit="none", remedy=remedy)
         return constraint
 
 
@@ -325,11 +315,9 @@ class Writing:
         """Raises Truncated: the output did not end by itself."""
         decoding, forced = self.decoding, self._forced
         if decoding.finish_reason is not FinishReason.STOP:
+            n_tokens, limit = len(decoding.output_ids), decoding.max_new_tokens
             raise Truncated(
-                "the output reached its token limit",
-                value=len(decoding.output_ids),
-                limit=decoding.max_new_tokens,
-                remedy="raise max_tokens",
+                "the output reached its token limit", value=n_tokens, limit=limit, remedy="raise max_tokens"
             )
         # A stop within the last window, as at a closing tag, leaves forced tokens behind it unwritten.
         decisions = self._decisions if forced is None else forced.decisions[: len(self._logprobs)]
@@ -352,12 +340,12 @@ def in_process(decider: Decider) -> Target:
     """The target, if its engine runs in this process.  Raises UnsupportedParameter if not."""
     if isinstance(decider, Target):
         return decider
-    raise UnsupportedParameter(
+    message, limit = (
         "the model runs elsewhere; its engine can't be measured from here",
-        value=decider.info.name,
-        limit="a model that is loaded in this process",
-        remedy="name a folder or a Hugging Face id",
+        "a model loaded in this process",
     )
+    remedy = "name a folder or a Hugging Face id"
+    raise UnsupportedParameter(message, value=decider.info.name, limit=limit, remedy=remedy)
 
 
 # -- arithmetic on what was decided ------------------------------------------------------------------------------------

@@ -43,8 +43,6 @@ class FinishReason(StrEnum):
 
     STOP = "stop"
     LENGTH = "length"
-    CANCELLED = "cancelled"
-    DEADLINE = "deadline"
 
 
 class LineOp(NamedTuple):
@@ -202,14 +200,34 @@ class Position:
     """UTF-16 code units into the line."""
 
 
-class TextEdit(NamedTuple):
-    """Replace `start..end` (half-open) of the original.  `utf8_start` and `utf8_end`: the places' byte columns."""
+@dataclass(frozen=True, slots=True)
+class TextRange:
+    __pydantic_config__ = ON_THE_WIRE
 
     start: Position
     end: Position
-    new_text: str
-    utf8_start: int
-    utf8_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Utf8Columns:
+    __pydantic_config__ = ON_THE_WIRE
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """A text edit as the Language Server Protocol spells it, and the byte columns of the same places."""
+
+    __pydantic_config__ = ON_THE_WIRE
+
+    range: TextRange
+    """`start` and `end`, each `line` (0-based) and `character` (UTF-16 code units)."""
+    newText: str  # noqa: N815 - the protocol's spelling
+    """What takes the range's place."""
+    utf8_columns: Utf8Columns
+    """`start` and `end`, in bytes of UTF-8 into their lines."""
 
 
 @dataclass(frozen=True, slots=True)

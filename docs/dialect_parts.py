@@ -81,7 +81,8 @@ def code_apply_fields() -> str:
     rows = ((f"`{name}`", f"`{other}`") for name, other in SPELLINGS.items())
     spellings = table(("field", "also spelled"), rows)
     answer = "The answer:\n\n" + field_table(CodeApplyAnswer)
-    return "\n".join((field_table(CodeApplyRequest), spellings, answer))
+    fields = field_table(CodeApplyRequest, only=CodeApplyRequest.model_fields)
+    return "\n".join((fields, spellings, answer))
 
 
 def model_fields() -> str:

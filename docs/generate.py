@@ -14,14 +14,14 @@ import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from apply_service.api.answer import EditOut, NativeAnswer, UsageOut
+from apply_service.api.answer import NativeAnswer, UsageOut
 from apply_service.api.errors import NEVER_SENT, error_kinds, status_of
 from apply_service.api.schema import NativeRequest
 from apply_service.cli import build_parser, commands_of
 from apply_service.commands.output import MEANINGS, exit_code
 from apply_service.errors import ApplyError
 from apply_service.settings import setting_specs
-from apply_service.types import Hunk, OtherReading, Span, Verdict
+from apply_service.types import Hunk, OtherReading, Span, TextEdit, Verdict
 from benchmarks.decoding.tables import render_all
 from benchmarks.gpu.tables import render_all as render_all_gpu
 from docs.batch_parts import BATCH_PARTS
@@ -125,7 +125,7 @@ def request_fields() -> str:
 def answer_fields() -> str:
     shapes: dict[str, type] = {
         "verdicts": Verdict,
-        "edits": EditOut,
+        "edits": TextEdit,
         "hunks": Hunk,
         "readings": OtherReading,
         "spans": Span,

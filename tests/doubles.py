@@ -20,7 +20,9 @@ from apply_service.types import (
     Position,
     Span,
     TextEdit,
+    TextRange,
     TokenEvent,
+    Utf8Columns,
     Verdict,
 )
 
@@ -40,7 +42,7 @@ def make_result(merged: str = "new\n", **changes: object) -> ApplyResult:
         "agreement": True,
         "determinism": "bitwise",
         "verdicts": (Verdict("no_op", "pass"), Verdict("syntax", "warning", "line 1 is odd", (1, 1))),
-        "edits": (TextEdit(Position(0, 0), Position(0, 3), "new", 0, 3),),
+        "edits": (TextEdit(TextRange(Position(0, 0), Position(0, 3)), "new", Utf8Columns(0, 3)),),
         "hunks": (Hunk(0, 1, 0, 1, 0, 1, 0.75),),
         "spans": (Span(0, 1, "update"), Span(1, 2, "original")),
         "confidence": 0.75,

@@ -23,7 +23,7 @@ from tests.plain_bytes import END, N_VOCAB, PlainBytes
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
 UPDATE = "# ... existing code ...\n\ndef one():\n    return 11\n\n\ndef two():\n# ... existing code ...\n"
 REQUEST = ApplyRequest(original=ORIGINAL, update=UPDATE, path="numbers.py", strategy="model")
-PREDICTION = read_edit(REQUEST, "python")[1].prediction
+PREDICTION = read_edit(REQUEST, "python").prediction
 CALIBRATION = Calibration(
     weights_sha256="",
     threshold=0.5,
@@ -35,7 +35,7 @@ RAW = math.exp(20) / (math.exp(20) + N_VOCAB - 1)
 
 
 def runtime(calibration: Calibration | None) -> Runtime:
-    job = read_edit(REQUEST, "python")[1]
+    job = read_edit(REQUEST, "python")
     logits = scripted(len(PlainBytes().encode_prompt(job)), [*job.prediction.text.encode(), END], N_VOCAB)
     target = Target("embedded", FakeEngine(logits, max_draft=255), PlainBytes(), calibration=calibration)
     return Runtime(load=lambda _: target)

@@ -102,7 +102,7 @@ def test_drafts_change_nothing_with_the_embedded_model(temperature: float, const
 
 
 def decoded_ids(request: ApplyRequest) -> list[int]:
-    job = read_edit(request, None)[1]
+    job = read_edit(request, None)
     decoding = open_decoding(job, request, runtime().load("embedded"), request.drafter or "merged_edit")
     for _ in decode_alone(decoding):
         pass

@@ -49,7 +49,7 @@ DIFF = "--- a/numbers.py\n+++ b/numbers.py\n@@ -4,2 +4,2 @@\n def one():\n-    r
 
 def runtime_writing(answer: str, *, request: ApplyRequest = REQUEST) -> tuple[Runtime, FakeEngine]:
     """A target that writes `answer`, whatever the merger predicts."""
-    prompt = PlainBytes().encode_prompt(read_edit(request, "python")[1])
+    prompt = PlainBytes().encode_prompt(read_edit(request, "python"))
     engine = ScriptedEngine([*answer.encode(), END], prompt_length=len(prompt))
     return Runtime(load=only("embedded", Target("embedded", engine, PlainBytes()))), engine
 
@@ -218,13 +218,13 @@ def test_a_fallback_says_nothing_good_of_the_rejected_text() -> None:
     runtime, _ = runtime_writing("def broken(:\n" + MERGED)
     result = apply(REQUEST, runtime)
     assert (result.strategy, result.agreement) == ("fallback", False)
-    assert result.confidence == read_edit(REQUEST, "python")[1].prediction.probability, "the merge's own"
+    assert result.confidence == read_edit(REQUEST, "python").prediction.probability, "the merge's own"
     with pytest.raises(CheckFailed):
         apply(replace(REQUEST, on_verdict={"fallback": "fail"}), runtime)
 
 
 def test_a_target_that_never_ends_falls_back_too() -> None:
-    prompt = PlainBytes().encode_prompt(read_edit(REQUEST, "python")[1])
+    prompt = PlainBytes().encode_prompt(read_edit(REQUEST, "python"))
     engine = ScriptedEngine([65] * 5000, prompt_length=len(prompt))
     runtime = Runtime(load=only("embedded", Target("embedded", engine, PlainBytes())))
     assert apply(REQUEST, runtime).strategy == "fallback"
@@ -321,7 +321,7 @@ def test_a_constraint_that_cannot_hold_is_refused(prompt_format: PlainBytes, ins
 
 def test_a_target_held_to_the_sources_writes_nothing_else() -> None:
     """Whatever it would rather write."""
-    prompt = PlainBytes().encode_prompt(read_edit(REQUEST, "python")[1])
+    prompt = PlainBytes().encode_prompt(read_edit(REQUEST, "python"))
     wish = MERGED.replace("import os", "import sys")
     engine = FakeEngine(scripted(len(prompt), [*wish.encode(), END], N_VOCAB), context_limit=4_000)
     runtime = Runtime(load=only("embedded", Target("embedded", engine, PlainBytes())))

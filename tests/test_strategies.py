@@ -35,7 +35,7 @@ DETERMINED = replace(CERTAIN, update="@@ -4,2 +4,2 @@\n def one():\n-    return 
 
 
 def job_of(request: ApplyRequest) -> EditJob:
-    return read_edit(request, "python")[1]
+    return read_edit(request, "python")
 
 
 def wanting(text: str, request: ApplyRequest, *, margin: float = 20.0, **facts: object) -> tuple[Runtime, FakeEngine]:

@@ -48,7 +48,7 @@ class KnowingEngine(FakeEngine):
 
 
 def knowing_runtime(request: ApplyRequest, *, windows: str = "context", context_limit: int = 8000) -> Runtime:
-    job = read_edit(request, "python")[1]
+    job = read_edit(request, "python")
     regions = [find_regions(job.prediction, job.original, "python", scope_lines=n) for n in (SCOPE_LINES, 0)]
     jobs = [cut_job(job, region) for region in regions[0] + regions[1]]
     answers = {

@@ -139,7 +139,7 @@ class Maker:
                 return None
             update = case.update
         try:
-            _, job = read_edit(ApplyRequest(edit.before, update, path=edit.path), edit.language)
+            job = read_edit(ApplyRequest(edit.before, update, path=edit.path), edit.language)
         except ApplyError:
             return None
         return encode(self._format, job, edit.after)

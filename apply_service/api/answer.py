@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from apply_service.api.errors import ErrorDetail, error_body
 from apply_service.api.schema import BatchRequest
@@ -23,7 +23,6 @@ from apply_service.types import (
     Hunk,
     LineRange,
     OtherReading,
-    Position,
     RanStrategy,
     Span,
     TextEdit,
@@ -35,32 +34,6 @@ class AnswerPart(BaseModel):
     """A part of an answer.  `model_validate` takes each field from the attribute of the same name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
-
-
-class RangeOut(AnswerPart):
-    start: Position
-    end: Position
-
-
-class Utf8Columns(AnswerPart):
-    start: int
-    end: int
-
-
-class EditOut(AnswerPart):
-    """A text edit as the Language Server Protocol spells it, and the byte columns of the same places."""
-
-    range: RangeOut = Field(description="`start` and `end`, each `line` (0-based) and `character` (UTF-16 code units).")
-    newText: str = Field(description="What takes the range's place.")  # noqa: N815 - the protocol's spelling
-    utf8_columns: Utf8Columns = Field(description="`start` and `end`, in bytes of UTF-8 into their lines.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def nested(cls, edit: Any) -> Any:
-        if not isinstance(edit, TextEdit):
-            return edit
-        columns = {"start": edit.utf8_start, "end": edit.utf8_end}
-        return {"range": edit, "newText": edit.new_text, "utf8_columns": columns}
 
 
 class UsageOut(AnswerPart):
@@ -113,7 +86,7 @@ class NativeAnswer(AnswerPart):
         description="Whether drafts can change no bit here, by the engine's self-test."
     )
     verdicts: list[Verdict]
-    edits: list[EditOut] = Field(description="What turns the original into the merged text, as LSP text edits.")
+    edits: list[TextEdit] = Field(description="What turns the original into the merged text, as LSP text edits.")
     hunks: list[Hunk] = Field(description="What changed, stretch by stretch.")
     spans: list[Span] = Field(description="Where the merged lines come from.")
     windows: list[LineRange] = Field(
@@ -152,7 +125,7 @@ class HunkEvent(AnswerPart):
     """One hunk in a stream, with its edits."""
 
     hunk: Hunk
-    edits: list[EditOut]
+    edits: list[TextEdit]
 
 
 class BatchItemOut(AnswerPart):

@@ -103,9 +103,13 @@ class ChatEdit:
         named = {detect_language(name=fence.language, path=fence.path) for fence in fences}
         return named.pop() if len(named) == 1 and None not in named else guess_language(self.original)
 
-    def write(self, merged: str) -> str:
-        """The merged file, or a piece of it, as the client expects it, without `head` and `tail`."""
-        return merged.translate(ESCAPES) if self.wrapping == "escaped" else merged
+    def write(self, piece: str) -> str:
+        """A piece of the merged file as the client expects it."""
+        return piece.translate(ESCAPES) if self.wrapping == "escaped" else piece
+
+    def whole(self, merged: str) -> str:
+        """The merged file as the client expects it, tags included."""
+        return self.head + self.write(merged) + self.tail
 
     @property
     def head(self) -> str:

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from apply_service.api.calls import this_call
-from apply_service.api.errors import codes_by_status, error_model
+from apply_service.api.errors import codes_by_status, error_json, error_model
 from apply_service.deadline import cancelled_error
 from apply_service.errors import ApplyError, TooLarge, UnknownModel, UnsupportedMediaType
 from apply_service.service import Service
@@ -44,12 +44,13 @@ LARGE_EDIT_CHARS = 1000
 
 class ReplyWriter(Protocol):
     """Writes the answer to one request in one dialect: as JSON (`whole`), or as a stream (`frames`, possibly none, for
-    each event, and `error_frame` at the end).  `whole` and `frames` raise ApplyError if the dialect can't hand out the
-    answer."""
+    each event).  Both raise ApplyError if the dialect can't hand out the answer."""
+
+    error_event: str
+    """The name of the event that ends a stream with an error; may be empty."""
 
     def whole(self, result: ApplyResult) -> str: ...
     def frames(self, event: ApplyEvent) -> Iterable[bytes]: ...
-    def error_frame(self, error: ApplyError) -> bytes: ...
 
 
 def sse_event(data: str, name: str = "") -> bytes:
@@ -167,7 +168,7 @@ async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *,
                     yield piece
         except ApplyError as error:
             this_call().note_error(error)
-            yield reply.error_frame(error)
+            yield sse_event(error_json(error, request.scope["path"]), reply.error_event)
 
     rest = pieces()
     first = await anext(rest)  # until here an error can still have a status

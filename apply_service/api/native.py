@@ -13,16 +13,14 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from apply_service.api.answer import VERDICT, BatchAnswer, EditOut, HunkEvent, NativeAnswer
+from apply_service.api.answer import VERDICT, BatchAnswer, HunkEvent, NativeAnswer
 from apply_service.api.calls import this_call
 from apply_service.api.dialect import admissible, documented, read_call, respond, sse_event, state_of, watch_client
-from apply_service.api.errors import error_json
 from apply_service.api.schema import BatchRequest, NativeRequest
 from apply_service.batch import BatchResult
 from apply_service.batch.edits import apply_edits, share_deadline
 from apply_service.batch.patch import apply_patch_request
 from apply_service.deadline import cancelled_error
-from apply_service.errors import ApplyError
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 
 EVENTS = ("token", "hunk", "verdict", "final", "error")
@@ -31,6 +29,8 @@ router = APIRouter()
 
 class NativeReply:
     """Writes results as `NativeAnswer`s (`ReplyWriter`), with the file's bytes if it came as bytes."""
+
+    error_event = "error"
 
     def __init__(self, *, with_bytes: bool) -> None:
         self._with_bytes = with_bytes
@@ -47,14 +47,11 @@ class NativeReply:
             return
         result = event.result
         for hunk in result.hunks:
-            edits = [EditOut.model_validate(edit) for edit in result.edits[hunk.first_edit : hunk.end_edit]]
-            yield sse_event(HunkEvent(hunk=hunk, edits=edits).model_dump_json(), "hunk")
+            edits = result.edits[hunk.first_edit : hunk.end_edit]
+            yield sse_event(HunkEvent(hunk=hunk, edits=list(edits)).model_dump_json(), "hunk")
         for verdict in result.verdicts:
             yield sse_event(VERDICT.dump_json(verdict).decode(), "verdict")
         yield sse_event(self.whole(result), "final")
-
-    def error_frame(self, error: ApplyError) -> bytes:
-        return sse_event(error_json(error), "error")
 
 
 @router.post(**documented("/v1/apply", NativeRequest, NativeAnswer, EVENTS), summary="Apply one edit to one file")

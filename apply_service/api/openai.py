@@ -14,17 +14,16 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from apply_service.api.answer import AnswerPart, NativeAnswer, UsageOut
 from apply_service.api.chat_edit import EXTRALONG, MERCURY, MORPH, ChatEdit, TagSet, read_chat
 from apply_service.api.dialect import (
-    body_schema,
     documented,
     error_responses,
     model_names,
@@ -33,10 +32,9 @@ from apply_service.api.dialect import (
     sse_event,
     state_of,
 )
-from apply_service.api.errors import error_json
 from apply_service.api.schema import MAX_SEED, EditOptions, RequestModel
 from apply_service.deadline import Deadline
-from apply_service.errors import ApplyError, CheckFailed, StreamReplaced, Truncated, UnknownModel
+from apply_service.errors import CheckFailed, StreamReplaced, Truncated, UnknownModel
 from apply_service.settings import Settings
 from apply_service.types import (
     ApplyEvent,
@@ -44,7 +42,6 @@ from apply_service.types import (
     ApplyResult,
     DecodeStats,
     FinalEvent,
-    TokenEvent,
     is_refused,
 )
 
@@ -58,7 +55,6 @@ DONE = b"data: [DONE]\n\n"
 PIECE_CHARS = 4096
 """Text that was held back is sent in pieces of about this size, cut at line ends."""
 CHAT, TEXT = "chat.completion", "text_completion"
-Kind = Literal["chat.completion", "text_completion"]
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
@@ -71,7 +67,7 @@ class ApplyOptions(EditOptions):
 
 
 class EditBody(RequestModel):
-    """The fields of all bodies of these dialects."""
+    """What all bodies of these dialects have."""
 
     model: str | None = Field(None, description="Model by name or alias; left out, the service's own.")
     stream: bool | None = Field(None, description="Answer as server-sent events: OpenAI's chunks.")
@@ -79,6 +75,16 @@ class EditBody(RequestModel):
         default_factory=lambda: ApplyOptions.model_validate({}),
         description="This service's own options: those of `POST /v1/apply`, and `stream_at_once`.",
     )
+
+    @property
+    def token_limit(self) -> int | None:
+        """A longer answer is refused."""
+        return None
+
+    @property
+    def with_usage(self) -> bool:
+        """Whether a stream ends with a chunk of `usage`."""
+        return False
 
 
 class TextPart(RequestModel):
@@ -127,6 +133,15 @@ class OpenAIBody(EditBody):
     prompt_cache_retention: Any = Field(None, description="No effect.")
     moderation: None = Field(None, description=NEUTRAL)
 
+    def read(self, tags: TagSet, max_anchored: int | None) -> ChatEdit:
+        """The edit that the body holds; see `read_chat`."""
+        raise NotImplementedError
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """The fields of the same names in an `ApplyRequest`."""
+        return {"temperature": self.temperature or 0.0}
+
 
 class CompletionFields(OpenAIBody):
     """The fields of chat completions and completions."""
@@ -141,6 +156,18 @@ class CompletionFields(OpenAIBody):
     presence_penalty: Any = Field(None, description=SAMPLING)
     stop: Any = Field(None, description="No effect: an answer is a whole file, never a part of one.")
     logit_bias: dict[str, Any] | None = Field(None, max_length=0, description=NEUTRAL)
+
+    @property
+    def token_limit(self) -> int | None:
+        return self.max_tokens
+
+    @property
+    def with_usage(self) -> bool:
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        return {**super().sampling, "seed": (self.seed or 0) & MAX_SEED}  # OpenAI's may be negative
 
 
 class TextFormat(RequestModel):
@@ -175,6 +202,16 @@ class ChatRequest(CompletionFields):
     speculation_strong_match_threshold: Any = Field(None, description=DRAFTING)
     nextEdit: Any = Field(None, description="No effect.")  # noqa: N815 - the client's spelling
 
+    def read(self, tags: TagSet, max_anchored: int | None) -> ChatEdit:
+        user = [message.text for message in self.messages if message.role == "user"]
+        system = [message.text for message in self.messages if message.role != "user"]
+        prediction = None if self.prediction is None else self.prediction.text
+        return read_chat(system, user, prediction, tags, max_anchored)
+
+    @property
+    def token_limit(self) -> int | None:
+        return min((n for n in (self.max_tokens, self.max_completion_tokens) if n is not None), default=None)
+
 
 class CompletionRequest(CompletionFields):
     """An edit as a prompt: tagged, as one client sends its apply prompt."""
@@ -187,9 +224,12 @@ class CompletionRequest(CompletionFields):
     best_of: Literal[1] | None = Field(None, description=NEUTRAL)
     suffix: None = Field(None, description=NEUTRAL)
 
+    def read(self, tags: TagSet, max_anchored: int | None) -> ChatEdit:
+        prompt = self.prompt if isinstance(self.prompt, str) else self.prompt[0]
+        return read_chat([], [prompt], None, tags, max_anchored)
+
 
 # -- code/apply -------------------------------------------------------------------------------------------------------
-CODE_APPLY = "/v1/code/apply"
 SPELLINGS = {
     "initial_code": "initialCode",
     "edit_snippet": "editSnippet",
@@ -203,13 +243,29 @@ def _spelled(name: str, default: Any, description: str) -> Any:
     return Field(default, validation_alias=AliasChoices(name, SPELLINGS[name]), description=description)
 
 
+def _with_spellings(schema: dict[str, Any]) -> None:
+    """Add the other spelling of each field to the schema of `CodeApplyRequest`."""
+    needed = schema.pop("required")
+    for name, other in SPELLINGS.items():
+        schema["properties"][other] = schema["properties"][name]
+    choices = [{"oneOf": [{"required": [name]}, {"required": [SPELLINGS[name]]}]} for name in needed]
+    unmixed = [{"not": {"required": [name, other]}} for name, other in SPELLINGS.items() if name not in needed]
+    schema["allOf"] = [*choices, *unmixed]
+
+
 class CodeApplyRequest(EditBody):
     """One edit of one file.  A field that is not listed is refused by name."""
+
+    model_config = ConfigDict(json_schema_extra=_with_spellings)
 
     initial_code: str = _spelled("initial_code", ..., "The file as it is.")
     edit_snippet: str = _spelled("edit_snippet", ..., "The edit.")
     instruction: str | None = _spelled("instruction", None, "What the edit is to do, in words.")
     relace_metadata: Any = _spelled("relace_metadata", None, "Its `file_path` is the file's name; no other effect.")
+
+    @property
+    def with_usage(self) -> bool:
+        return True
 
 
 class CodeApplyAnswer(AnswerPart):
@@ -251,7 +307,7 @@ class CompletionAnswer(AnswerPart):
     """The merged file as a completion of OpenAI's."""
 
     id: str
-    object: Kind
+    object: Literal["chat.completion", "text_completion"]
     created: int
     model: str = Field(description="The model as it was asked for; `apply_service.model` says which one decided.")
     choices: list[dict[str, Any]] = Field(
@@ -263,7 +319,7 @@ class CompletionAnswer(AnswerPart):
 
 
 def usage_of(stats: DecodeStats) -> dict[str, Any]:
-    """The fields of `Usage`."""
+    """The values of `Usage`."""
     counts = UsageOut.of(stats)
     details = ("accepted_prediction_tokens", "rejected_prediction_tokens")
     return {
@@ -282,27 +338,15 @@ def report_of(result: ApplyResult) -> dict[str, Any]:
 class OpenAIReply:
     """The `ReplyWriter` of the chat and completion endpoints.  All chunks share id, time and model."""
 
-    def __init__(
-        self,
-        kind: Kind,
-        edit: ChatEdit,
-        call: EditBody,
-        settings: Settings,
-        *,
-        token_limit: int | None = None,
-        with_usage: bool = False,
-    ) -> None:
-        self._kind: Kind = kind
+    error_event = ""
+
+    def __init__(self, edit: ChatEdit, call: EditBody, settings: Settings) -> None:
         self._edit = edit
-        self._on_verdict = call.apply_service.on_verdict
-        self._token_limit = token_limit
-        self._with_usage = with_usage
-        prefix = "chatcmpl-" if kind == CHAT else "cmpl-"
-        self._head = {
-            "id": prefix + uuid.uuid4().hex,
-            "created": int(time.time()),
-            "model": call.model or settings.model,
-        }
+        self._call = call
+        self._is_chat = not isinstance(call, CompletionRequest)
+        prefix = "chatcmpl-" if self._is_chat else "cmpl-"
+        name, created = prefix + uuid.uuid4().hex, int(time.time())
+        self._head = {"id": name, "created": created, "model": call.model or settings.model}
         asked = call.apply_service.stream_at_once
         at_once = settings.stream_at_once if asked is None else asked
         # Decoded text has LF line ends and no byte-order mark, so it would not be such a file's answer.
@@ -312,105 +356,84 @@ class OpenAIReply:
 
     def whole(self, result: ApplyResult) -> str:
         self.refuse_unseen(result)
-        edit = self._edit
-        text = edit.head + edit.write(result.merged_code) + edit.tail
-        content = {"message": {"role": "assistant", "content": text, "refusal": None}}
-        choice = {"index": 0, **(content if self._kind == CHAT else {"text": text})}
-        more = {"usage": usage_of(result.stats), "apply_service": report_of(result)}
-        choices = [{**choice, "finish_reason": "stop", "logprobs": None}]
-        return json.dumps({**self._head, "object": self._kind, "choices": choices, **more}, ensure_ascii=False)
+        return json.dumps(self._answer(result), ensure_ascii=False)
 
     def frames(self, event: ApplyEvent) -> Iterator[bytes]:
-        if not isinstance(event, FinalEvent):
-            if self._at_once or self._is_answer(event):
-                self._sent += event.text
-                yield from self._opening()
-                for piece in pieces(event.text):
-                    yield self._delta(content=self._edit.write(piece))
+        if isinstance(event, FinalEvent):
+            result = event.result
+            self.refuse_unseen(result)
+            if not result.merged_code.startswith(self._sent):
+                message = "the text that was streamed is not the answer"
+                remedy = "throw it away and ask again without stream_at_once"
+                raise StreamReplaced(message, value=result.strategy, remedy=remedy)
+            parts = [*map(self._edit.write, pieces(result.merged_code[len(self._sent) :])), self._edit.tail]
+        elif self._at_once or (event.is_settled and self._call.token_limit is None):
+            self._sent += event.text
+            parts = [*map(self._edit.write, pieces(event.text))]
+        else:
             return
-        result = event.result
-        self.refuse_unseen(result)
-        if not result.merged_code.startswith(self._sent):
-            message = "the text that was streamed is not the answer"
-            remedy = "throw it away and ask again without stream_at_once"
-            raise StreamReplaced(message, value=result.strategy, remedy=remedy)
-        yield from self._opening()
-        for piece in pieces(result.merged_code[len(self._sent) :]):
-            yield self._delta(content=self._edit.write(piece))
-        if self._edit.tail:
-            yield self._delta(content=self._edit.tail)
-        yield self._delta(finish_reason="stop", apply_service=report_of(result))
-        if self._with_usage:
-            yield self._chunk([], usage=usage_of(result.stats))
-        yield DONE
-
-    def error_frame(self, error: ApplyError) -> bytes:
-        return sse_event(error_json(error, "/v1/chat/"))
-
-    def _is_answer(self, event: TokenEvent) -> bool:
-        """Whether this text can be sent, because it is the answer.  How many tokens it has is not known yet."""
-        return event.is_settled and self._token_limit is None
+        if not self._is_open:
+            self._is_open = True
+            yield from self._opening()
+            parts = [self._edit.head, *parts]
+        for part in parts:
+            if part:
+                yield self._delta(part)
+        if isinstance(event, FinalEvent):
+            yield from self._ending(event.result)
 
     def refuse_unseen(self, result: ApplyResult) -> None:
         """Refuse a result that these clients would write to a file although they should not.  Raises Truncated: it has
         more tokens than allowed; CheckFailed: a check found an error, and `on_verdict` does not say `warn`."""
-        n_tokens, limit = result.stats.completion_tokens, self._token_limit
+        n_tokens, limit = result.stats.completion_tokens, self._call.token_limit
         if limit is not None and n_tokens > limit:
             message = "the merged file has more tokens than were allowed"
             raise Truncated(message, value=n_tokens, limit=limit, remedy="allow more tokens")
-        failed = [v for v in result.verdicts if is_refused(v.check, v.severity, self._on_verdict)]
+        rules = self._call.apply_service.on_verdict
+        failed = [v for v in result.verdicts if is_refused(v.check, v.severity, rules)]
         if failed:
             message = f"{failed[0].check}: {failed[0].message}"
             remedy = 'mend the edit, or accept the finding: "apply_service": {"on_verdict": {CHECK: "warn"}}'
             raise CheckFailed(message, value=sorted({verdict.check for verdict in failed}), remedy=remedy)
 
+    def _answer(self, result: ApplyResult) -> dict[str, Any]:
+        """The JSON of a whole answer."""
+        text = self._edit.whole(result.merged_code)
+        message = {"role": "assistant", "content": text, "refusal": None}
+        said = {"message": message} if self._is_chat else {"text": text}
+        choice = {"index": 0, **said, "finish_reason": "stop", "logprobs": None}
+        head = {**self._head, "object": CHAT if self._is_chat else TEXT, "choices": [choice]}
+        return {**head, "usage": usage_of(result.stats), "apply_service": report_of(result)}
+
     def _opening(self) -> Iterator[bytes]:
-        """Once, before the first text: the role (in chats), and the opening tag if the prompt asks for tags."""
-        if self._is_open:
-            return
-        self._is_open = True
-        if self._kind == CHAT:
-            yield self._delta(role="assistant", content="")
-        if self._edit.head:
-            yield self._delta(content=self._edit.head)
+        """The frames before the first text."""
+        if self._is_chat:
+            yield self._chunk({"delta": {"role": "assistant", "content": ""}})
 
-    def _delta(
-        self, *, content: str | None = None, role: str | None = None, finish_reason: str | None = None, **more: Any
-    ) -> bytes:
-        delta = {"role": role, "content": content}
-        said = {"delta": {name: value for name, value in delta.items() if value is not None}}
-        text = said if self._kind == CHAT else {"text": content or ""}
-        return self._chunk([{"index": 0, **text, "finish_reason": finish_reason, "logprobs": None}], **more)
+    def _delta(self, text: str) -> bytes:
+        return self._chunk({"delta": {"content": text}} if self._is_chat else {"text": text})
 
-    def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
-        kind = "chat.completion.chunk" if self._kind == CHAT else TEXT
+    def _ending(self, result: ApplyResult) -> Iterator[bytes]:
+        """The frames after the last text."""
+        empty: dict[str, object] = {"delta": {}} if self._is_chat else {"text": ""}
+        yield self._chunk(empty, finish_reason="stop", apply_service=report_of(result))
+        if self._call.with_usage:
+            yield self._chunk(None, usage=usage_of(result.stats))
+        yield DONE
+
+    def _chunk(self, said: Mapping[str, object] | None, finish_reason: str | None = None, **more: Any) -> bytes:
+        """A chunk with one choice that says this, or with no choice."""
+        choices = [] if said is None else [{"index": 0, **said, "finish_reason": finish_reason, "logprobs": None}]
+        kind = f"{CHAT}.chunk" if self._is_chat else TEXT
         return sse_event(json.dumps({**self._head, "object": kind, "choices": choices, **more}, ensure_ascii=False))
 
 
 class CodeApplyReply(OpenAIReply):
-    """The `ReplyWriter` of `/v1/code/apply`: OpenAI's chunks, but its own answer and errors."""
+    """The `ReplyWriter` of `/v1/code/apply`: OpenAI's chunks, but its own answer."""
 
-    def whole(self, result: ApplyResult) -> str:
-        self.refuse_unseen(result)
+    def _answer(self, result: ApplyResult) -> dict[str, Any]:
         code = {"mergedCode": result.merged_code, "merged_code": result.merged_code}
-        more = {"usage": usage_of(result.stats), "apply_service": report_of(result)}
-        return json.dumps({**code, **more}, ensure_ascii=False)
-
-    def error_frame(self, error: ApplyError) -> bytes:
-        return sse_event(error_json(error, CODE_APPLY))
-
-
-def _with_spellings(options: dict[str, Any]) -> dict[str, Any]:
-    """The route's description, with both spellings of each field."""
-    schema = body_schema(CodeApplyRequest)
-    needed = schema.pop("required")
-    for name, other in SPELLINGS.items():
-        schema["properties"][other] = schema["properties"][name]
-    choices = [{"oneOf": [{"required": [name]}, {"required": [SPELLINGS[name]]}]} for name in needed]
-    unmixed = [{"not": {"required": [name, other]}} for name, other in SPELLINGS.items() if name not in needed]
-    body = options["openapi_extra"]["requestBody"]["content"]["application/json"]
-    body["schema"] = {**schema, "allOf": [*choices, *unmixed]}
-    return options
+        return {**code, "usage": usage_of(result.stats), "apply_service": report_of(result)}
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -435,7 +458,7 @@ async def chat(request: Request) -> Response:
     `prediction` is the file and the user message the edit. Anything else is refused: `not_an_edit`. With
     `stream: true`: chunks, then `[DONE]`; the text is held back until nothing can replace it any more.
     """
-    return await _chat(request, MORPH)
+    return await apply_chat(request, ChatRequest, OpenAIReply)
 
 
 @router.post(**documented("/v1/apply/completions", ChatRequest, CompletionAnswer, EVENTS), summary=CHAT_SUMMARY)
@@ -443,20 +466,7 @@ async def mercury_chat(request: Request) -> Response:
     """As chat completions, tagged `<|original_code|>FILE<|/original_code|>` and
     `<|update_snippet|>EDIT<|/update_snippet|>`, each tag on a line of its own.
     """
-    return await _chat(request, MERCURY)
-
-
-async def _chat(request: Request, tags: TagSet) -> Response:
-    call = await read_call(request, ChatRequest.parse)
-    prediction = None if call.prediction is None else call.prediction.text
-    user = [message.text for message in call.messages if message.role == "user"]
-    system = [message.text for message in call.messages if message.role != "user"]
-    header, extralong = EXTRALONG
-    is_anchored = request.headers.get(header) == extralong
-    max_anchored = state_of(request)[1].max_body_bytes if is_anchored else None
-    reading = partial(read_chat, system, user, prediction, tags, max_anchored)
-    limits = [n for n in (call.max_tokens, call.max_completion_tokens) if n is not None]
-    return await _complete(request, "chat.completion", call, reading, min(limits, default=None))
+    return await apply_chat(request, ChatRequest, OpenAIReply, MERCURY)
 
 
 @router.post(
@@ -465,49 +475,39 @@ async def _chat(request: Request, tags: TagSet) -> Response:
 )
 async def completion(request: Request) -> Response:
     """The prompt holds `<code>FILE</code><update>EDIT</update>`; any other prompt is refused."""
-    call = await read_call(request, CompletionRequest.parse)
-    prompt = call.prompt if isinstance(call.prompt, str) else call.prompt[0]
-    reading = partial(read_chat, [], [prompt], None, MORPH)
-    return await _complete(request, "text_completion", call, reading, call.max_tokens)
-
-
-async def _complete(
-    request: Request, kind: Kind, call: CompletionFields, reading: Callable[[], ChatEdit], token_limit: int | None
-) -> Response:
-    with_usage = call.stream_options is not None and bool(call.stream_options.include_usage)
-    settings = state_of(request)[1]
-    reply_to = partial(OpenAIReply, kind, call=call, settings=settings, token_limit=token_limit, with_usage=with_usage)
-    seed = (call.seed or 0) & MAX_SEED  # OpenAI's may be negative
-    return await apply_chat(request, call, reading, reply_to, temperature=call.temperature or 0.0, seed=seed)
+    return await apply_chat(request, CompletionRequest, OpenAIReply)
 
 
 async def apply_chat(
-    request: Request,
-    call: EditBody,
-    reading: Callable[[], ChatEdit],
-    reply_to: Callable[[ChatEdit], OpenAIReply],
-    **more: Any,
+    request: Request, body: type[OpenAIBody], reply: type[OpenAIReply], tags: TagSet = MORPH
 ) -> Response:
-    """Read the edit, apply it and answer, with one deadline for all of it.  `more`: as in `apply_edit`."""
-    deadline = Deadline(call.apply_service.timeout_s)
-    edit = await state_of(request)[0].call(reading, timeout_s=deadline.timeout_s)
+    """Read the edit in a chat, apply it and answer, with one deadline for all of it."""
+    call = await read_call(request, body.parse)
+    service, settings = state_of(request)
+    header, extralong = EXTRALONG
+    max_anchored = settings.max_body_bytes if request.headers.get(header) == extralong else None
+    deadline, options = Deadline(call.apply_service.timeout_s), call.sampling
+    edit = await service.call(partial(call.read, tags, max_anchored), timeout_s=deadline.timeout_s)
     if deadline.timeout_s is not None:
         deadline.check()
-        more["timeout_s"] = deadline.remaining_s
-    return await apply_edit(request, edit, call, reply_to(edit), **more)
+        options["timeout_s"] = deadline.remaining_s
+    return await apply_edit(request, edit, call, reply, **options)
 
 
-async def apply_edit(request: Request, edit: ChatEdit, call: EditBody, reply: OpenAIReply, **more: Any) -> Response:
+async def apply_edit(
+    request: Request, edit: ChatEdit, call: EditBody, reply: type[OpenAIReply], **more: Any
+) -> Response:
     """Apply the edit and answer.  `more`: fields of the request that replace the call's own."""
+    service, settings = state_of(request)
     options = call.apply_service.model_dump(exclude={"stream_at_once"}) | more
     if options["path"] is None and options["language"] is None:
-        options["language"] = await state_of(request)[0].call(edit.language, len(edit.original))
+        options["language"] = await service.call(edit.language, len(edit.original))
     wanted = ApplyRequest(edit.original, edit.update, edit.instruction, model=call.model, **options)
-    return await respond(request, wanted, reply, stream=bool(call.stream))
+    return await respond(request, wanted, reply(edit, call, settings), stream=bool(call.stream))
 
 
 @router.post(
-    **_with_spellings(documented(CODE_APPLY, CodeApplyRequest, CodeApplyAnswer, EVENTS)),
+    **documented("/v1/code/apply", CodeApplyRequest, CodeApplyAnswer, EVENTS),
     summary="Apply one edit, file and edit in fields of their own",
 )
 async def code_apply(request: Request) -> Response:
@@ -516,8 +516,7 @@ async def code_apply(request: Request) -> Response:
     edit = ChatEdit(call.initial_code, call.edit_snippet, call.instruction or "")
     said = call.relace_metadata if isinstance(call.relace_metadata, dict) else {}
     path = call.apply_service.path or said.get("file_path", said.get("filePath"))
-    reply = CodeApplyReply("chat.completion", edit, call, state_of(request)[1], with_usage=True)
-    return await apply_edit(request, edit, call, reply, path=path if isinstance(path, str) else None)
+    return await apply_edit(request, edit, call, CodeApplyReply, path=path if isinstance(path, str) else None)
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

@@ -1,23 +1,21 @@
 """`POST /v1/responses`: OpenAI's Responses in their simplest form, one tagged message in and one text out.
 
-Nothing is stored, no tool is called, and a stream's text is held back until nothing can replace it.  The edit is read
-as that of a chat (`chat_edit`), errors are those of OpenAI's other paths.
+Nothing is stored, and no tool is called.  The edit is read as that of a chat (`chat_edit`).  Streams hold their text
+back, and errors are those of OpenAI's other paths (`openai`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from apply_service.api.answer import AnswerPart
-from apply_service.api.chat_edit import MORPH, ChatEdit, read_chat
-from apply_service.api.dialect import documented, read_call, sse_event, state_of
-from apply_service.api.errors import error_json
+from apply_service.api.chat_edit import ChatEdit, TagSet, read_chat
+from apply_service.api.dialect import documented, sse_event
 from apply_service.api.openai import (
     NEUTRAL,
     REPORT_TEXT,
@@ -26,14 +24,12 @@ from apply_service.api.openai import (
     OpenAIReply,
     TextFormat,
     apply_chat,
-    pieces,
     report_of,
     usage_of,
 )
 from apply_service.api.schema import RequestModel
-from apply_service.errors import ApplyError
 from apply_service.settings import Settings
-from apply_service.types import ApplyEvent, ApplyResult, FinalEvent
+from apply_service.types import ApplyResult
 
 PATH = "/v1/responses"
 EVENTS = (
@@ -88,6 +84,16 @@ class ResponsesRequest(OpenAIBody):
     reasoning: Any = Field(None, description="No effect.")
     stream_options: Any = Field(None, description="No effect.")
 
+    @property
+    def token_limit(self) -> int | None:
+        return self.max_output_tokens
+
+    def read(self, tags: TagSet, max_anchored: int | None) -> ChatEdit:
+        messages = [InputMessage(role="user", content=self.input)] if isinstance(self.input, str) else self.input
+        user = [message.text for message in messages if message.role == "user"]
+        system = [self.instructions or "", *(message.text for message in messages if message.role != "user")]
+        return read_chat(system, user, None, tags, max_anchored)
+
 
 class ResponsesAnswer(AnswerPart):
     """The merged file as a response of OpenAI's; fields that OpenAI has besides are at their defaults."""
@@ -105,10 +111,12 @@ class ResponsesAnswer(AnswerPart):
 class ResponsesReply(OpenAIReply):
     """The `ReplyWriter` of responses."""
 
-    def __init__(self, edit: ChatEdit, call: EditBody, settings: Settings, *, token_limit: int | None) -> None:
-        super().__init__("chat.completion", edit, call, settings, token_limit=token_limit)
+    error_event = "error"
+
+    def __init__(self, edit: ChatEdit, call: EditBody, settings: Settings) -> None:
+        super().__init__(edit, call, settings)
         name = str(self._head["id"]).removeprefix("chatcmpl-")
-        self._message_id = f"msg_{name}"
+        self._place = {"item_id": f"msg_{name}", "output_index": 0, "content_index": 0}
         self._n_events = 0
         self._fixed = {
             "id": f"resp_{name}",
@@ -119,20 +127,17 @@ class ResponsesReply(OpenAIReply):
             **{"metadata": {}, "parallel_tool_calls": False, "tool_choice": "none", "tools": []},
         }
 
-    def _text(self, merged: str) -> str:
-        return self._edit.head + self._edit.write(merged) + self._edit.tail
-
     def _message(self, status: str, *texts: str) -> dict[str, Any]:
         content = [{"type": "output_text", "text": text, "annotations": [], "logprobs": []} for text in texts]
         return {
-            "id": self._message_id,
+            "id": self._place["item_id"],
             "type": "message",
             "status": status,
             "role": "assistant",
             "content": content,
         }
 
-    def _response(self, result: ApplyResult) -> dict[str, Any]:
+    def _answer(self, result: ApplyResult) -> dict[str, Any]:
         counts = usage_of(result.stats)
         usage = {
             "input_tokens": counts["prompt_tokens"],
@@ -141,48 +146,31 @@ class ResponsesReply(OpenAIReply):
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": counts["total_tokens"],
         }
-        output = [self._message("completed", self._text(result.merged_code))]
+        output = [self._message("completed", self._edit.whole(result.merged_code))]
         more = {"usage": usage, "apply_service": report_of(result)}
         return {**self._fixed, "status": "completed", "output": output, **more}
 
-    def whole(self, result: ApplyResult) -> str:
-        self.refuse_unseen(result)
-        return json.dumps(self._response(result), ensure_ascii=False)
+    def _opening(self) -> Iterator[bytes]:
+        response = {**self._fixed, "status": "in_progress", "output": [], "usage": None}
+        yield self._event(EVENTS[0], response=response)
+        yield self._event(EVENTS[1], output_index=0, item=self._message("in_progress"))
+        yield self._event(EVENTS[2], **self._place, part=self._message("", "")["content"][0])
 
-    def frames(self, event: ApplyEvent) -> Iterator[bytes]:
-        events: list[dict[str, Any]] = []
-        place = {"item_id": self._message_id, "output_index": 0, "content_index": 0}
-        if isinstance(event, FinalEvent):
-            self.refuse_unseen(event.result)
-            text = self._text(event.result.merged_code)
-        elif self._is_answer(event):
-            text = self._text(event.text)
-        else:
-            return
-        if not self._n_events:
-            (empty,) = self._message("", "")["content"]
-            response = {**self._fixed, "status": "in_progress", "output": [], "usage": None}
-            events = [
-                {"type": EVENTS[0], "response": response},
-                {"type": EVENTS[1], "output_index": 0, "item": self._message("in_progress")},
-                {"type": EVENTS[2], **place, "part": empty},
-                *({"type": EVENTS[3], **place, "delta": piece, "logprobs": []} for piece in pieces(text)),
-            ]
-        if isinstance(event, FinalEvent):
-            (full,) = self._message("", text)["content"]
-            events += [
-                {"type": EVENTS[4], **place, "text": text, "logprobs": []},
-                {"type": EVENTS[5], **place, "part": full},
-                {"type": EVENTS[6], "output_index": 0, "item": self._message("completed", text)},
-                {"type": EVENTS[7], "response": self._response(event.result)},
-            ]
-        for said in events:
-            numbered = {"type": said["type"], "sequence_number": self._n_events, **said}
-            yield sse_event(json.dumps(numbered, ensure_ascii=False), said["type"])
-            self._n_events += 1
+    def _delta(self, text: str) -> bytes:
+        return self._event(EVENTS[3], **self._place, delta=text, logprobs=[])
 
-    def error_frame(self, error: ApplyError) -> bytes:
-        return sse_event(error_json(error, PATH), "error")
+    def _ending(self, result: ApplyResult) -> Iterator[bytes]:
+        text = self._edit.whole(result.merged_code)
+        message = self._message("completed", text)
+        yield self._event(EVENTS[4], **self._place, text=text, logprobs=[])
+        yield self._event(EVENTS[5], **self._place, part=message["content"][0])
+        yield self._event(EVENTS[6], output_index=0, item=message)
+        yield self._event(EVENTS[7], response=self._answer(result))
+
+    def _event(self, name: str, **said: Any) -> bytes:
+        numbered = {"type": name, "sequence_number": self._n_events, **said}
+        self._n_events += 1
+        return sse_event(json.dumps(numbered, ensure_ascii=False), name)
 
 
 @router.post(**documented(PATH, ResponsesRequest, ResponsesAnswer, EVENTS), summary="Apply one edit, as a response")
@@ -190,11 +178,4 @@ async def responses(request: Request) -> Response:
     """The input holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted; anything else
     is refused: `not_an_edit`.
     """
-    call = await read_call(request, ResponsesRequest.parse)
-    messages = [InputMessage(role="user", content=call.input)] if isinstance(call.input, str) else call.input
-    user = [message.text for message in messages if message.role == "user"]
-    system = [call.instructions or "", *(message.text for message in messages if message.role != "user")]
-    reading = partial(read_chat, system, user, None, MORPH)
-    settings, limit = state_of(request)[1], call.max_output_tokens
-    reply_to = partial(ResponsesReply, call=call, settings=settings, token_limit=limit)
-    return await apply_chat(request, call, reading, reply_to, temperature=call.temperature or 0.0)
+    return await apply_chat(request, ResponsesRequest, ResponsesReply)

@@ -17,9 +17,9 @@ from apply_service.edits.fidelity import SourceText, normalise, with_mark, with_
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes
 from apply_service.edits.reply import OTHER_FILES, FoundEdit, named_files, read_patch_reply
 from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
-from apply_service.pipeline import ReadEdit, apply, finish, refuse_unknown_checks
+from apply_service.pipeline import apply, finish, refuse_unknown_checks
 from apply_service.protocols import EditJob
-from apply_service.strategies import Outcome
+from apply_service.strategies import Outcome, ReadEdit
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Runtime, no_target
 from apply_service.types import ApplyRequest
@@ -104,8 +104,8 @@ def _check(patched: PatchedFile, before: PatchSource | None, request: PatchReque
         asked = _request_of(path or source, before, patched.update)
         asked = replace(asked, language=detect_language(name=None, path=asked.path))
         original, update = normalise(asked.original), normalise(asked.update)
-        job = EditJob(original, update, "", asked.path, asked.language, patched.prediction)
-        edit = ReadEdit(SourceText.of(asked.original, asked.encoding), reply.format, job)
+        job = EditJob(original, update, "", asked.path, asked.language, patched.prediction, format=reply.format)
+        edit = ReadEdit(SourceText.of(asked.original, asked.encoding), job)
         answer = finish(asked, edit, Outcome(patched.prediction.text, "exact"))
     except ApplyError as error:
         return replace(item, status="failed", error=error)

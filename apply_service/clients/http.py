@@ -34,7 +34,9 @@ from apply_service.types import (
     Position,
     Span,
     TextEdit,
+    TextRange,
     TokenEvent,
+    Utf8Columns,
     Verdict,
 )
 
@@ -225,9 +227,8 @@ def decode_answer(answer: Json) -> ApplyResult:
     known |= {name: timings_s[name] for name in DECODE_TIMES}
     edits = []
     for edit in answer["edits"]:
-        start, end = Position(**edit["range"]["start"]), Position(**edit["range"]["end"])
-        columns = edit["utf8_columns"]
-        edits.append(TextEdit(start, end, edit["newText"], columns["start"], columns["end"]))
+        places = TextRange(*(Position(**edit["range"][name]) for name in ("start", "end")))
+        edits.append(TextEdit(places, edit["newText"], Utf8Columns(**edit["utf8_columns"])))
     values = {item.name: answer[item.name] for item in fields(ApplyResult) if item.name in answer}
     values |= {
         "finish_reason": FinishReason(answer["finish_reason"]),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import Indel, Postfix, Prefix
 
-from apply_service.types import Position, TextEdit
+from apply_service.types import Position, TextEdit, TextRange, Utf8Columns
 
 MAX_CELLS = 500_000_000
 """Largest product of line counts aligned in one go (a bit each: 60 MB); beyond it, and without anchors, a stretch is
@@ -254,7 +254,8 @@ def _edit(first_row: int, before: str, after: str, lines: Sequence[str]) -> Text
         units = sum(2 if character > "\uffff" else 1 for character in text)
         places.append((Position(row, units), len(text.encode("utf-8", "surrogatepass"))))
     (start, start_bytes), (end, end_bytes) = places
-    return TextEdit(start, end, after[head : len(after) - tail], start_bytes, end_bytes)
+    new_text = after[head : len(after) - tail]
+    return TextEdit(TextRange(start, end), new_text, Utf8Columns(start_bytes, end_bytes))
 
 
 def _splits_end(text: str, at: int) -> bool:

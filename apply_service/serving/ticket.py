@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 
 from apply_service.deadline import Deadline, cancelled_error, late_error
 from apply_service.errors import ApplyError, EngineFailure
-from apply_service.pipeline import ReadEdit
+from apply_service.strategies import ReadEdit
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent
 
 Terminal = FinalEvent | ApplyError

@@ -76,4 +76,4 @@ def make_case(record: EditRecord, prompt_format: PromptFormat, constrain: Constr
 
 
 def _read(request: ApplyRequest) -> EditJob:
-    return read_edit(request, detect_language(name=None, path=request.path))[1]
+    return read_edit(request, detect_language(name=None, path=request.path))

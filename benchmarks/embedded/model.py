@@ -153,7 +153,7 @@ class MergeAlone:
         request = request_of(record, RequestOptions())
         started = time.perf_counter()
         language = detect_language(name=request.language, path=request.path)
-        job = read_edit(request, language)[1]
+        job = read_edit(request, language)
         prediction = job.prediction
         text = restore(record.before, prediction.ops)
         seconds = time.perf_counter() - started

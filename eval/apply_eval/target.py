@@ -63,7 +63,7 @@ def open_target(options: TargetOptions, records: Sequence[EditRecord], request: 
         for record in records:
             asked = request_of(record, request)
             with suppress(ApplyError):  # the run will meet the same refusal
-                job = read_edit(asked, detect_language(name=asked.language, path=asked.path))[1]
+                job = read_edit(asked, detect_language(name=asked.language, path=asked.path))
                 right = prompt_format.encode_output(normalise(record.after))
                 engine.answers.expect(prompt_format.encode_prompt(job), right)
     plain = type(target)(name, engine.plain(), target.prompt_format)

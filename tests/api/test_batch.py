@@ -181,10 +181,10 @@ def test_a_large_patch_is_applied_in_a_process_of_its_own_and_keeps_its_deadline
             http = TestClient(create_app(service, chosen), raise_server_exceptions=False)
             response = http.post(PATH, json=body)
             assert response.status_code == status
-            assert service.readers is not None
+            assert service._large is not None
             if status == 200:
                 assert untimed(response.json()) == untimed(here)
-                pool = service.readers.large
+                pool = service._large.pool
                 assert wait_for(lambda pool=pool: len(pool.pids) == 1)  # type: ignore[misc]
             else:
                 assert response.json()["error"]["code"] == "deadline_exceeded"

@@ -53,6 +53,17 @@ def test_a_stream_tells_the_text_in_openais_events() -> None:
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == merged
 
 
+def test_a_stream_at_once_whose_text_is_not_the_answer_ends_in_an_error() -> None:
+    """The bug: the option was taken, and the text held back all the same."""
+    asked = {"input": TAGGED, "stream": True, "apply_service": {"stream_at_once": True}}
+    for merged, last in (("new\n", "response.completed"), ("other\n", "error")):
+        with client(ScriptedRun(tokens=("ne", "w\n"), result=make_result(merged_code=merged))) as http:
+            text = http.post(PATH, json=asked).text
+        names = [frame.partition("\n")[0].removeprefix("event: ") for frame in text.removesuffix("\n\n").split("\n\n")]
+        assert names.count("response.output_text.delta") == 2
+        assert names[-1] == last
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("body", "code"),

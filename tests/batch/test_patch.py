@@ -29,7 +29,7 @@ def test_every_file_is_told(patch: str) -> None:
     changed = items["a.py"].result
     assert changed is not None
     assert (changed.strategy, changed.model, changed.language) == ("exact", None, "python")
-    assert [edit.new_text for edit in changed.edits] == ["Y"]
+    assert [edit.newText for edit in changed.edits] == ["Y"]
 
 
 def test_modes_are_told() -> None:

@@ -36,7 +36,7 @@ def runtime() -> Runtime:
 
 def decoded_ids(drafter: str, *, temperature: float) -> list[int]:
     request = replace(REQUEST, temperature=temperature)
-    decoding = open_decoding(read_edit(request, None)[1], request, runtime().load("embedded"), drafter)
+    decoding = open_decoding(read_edit(request, None), request, runtime().load("embedded"), drafter)
     for _ in decode_alone(decoding):
         pass
     return decoding.output_ids
@@ -69,7 +69,7 @@ def test_a_draft_model_with_the_targets_tokenizer_drafts(tmp_path: Path) -> None
     target, small = save_tiny(tmp_path / "target"), save_tiny(tmp_path / "small", "llama")
     made = build_runtime(Settings(model=str(target), draft_model=str(small)))
     request = replace(REQUEST, max_tokens=30)
-    job = read_edit(request, None)[1]
+    job = read_edit(request, None)
     outputs = []
     for name in ("none", "draft_model"):
         decoding = open_decoding(job, request, made.load(str(target)), name)
@@ -99,7 +99,7 @@ def test_a_begun_answer_goes_on_with_the_file_whatever_is_drafted(temperature: f
     target = in_process(made.load(str(tmp_path)))
     for constrain in ("none", "sources"):
         request = replace(REQUEST, temperature=temperature, constrain=constrain, max_tokens=60)
-        job = read_edit(request, None)[1]
+        job = read_edit(request, None)
         outputs = []
         for name in ("none", *COPY_DRAFTERS, "prompt_lookup"):
             with open_decoding(job, request, target, name) as decoding:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apply_service.edits.diff import text_hunks
-from apply_service.types import Position, TextEdit
+from apply_service.types import Position, TextEdit, TextRange, Utf8Columns
 
 TEXT = st.text(alphabet="ab\n\r é😀\u2028\x0c", max_size=40)
 
@@ -35,9 +35,9 @@ def offset_utf8(text: str, line: int, column: int) -> int:
 
 
 def apply_edits(text: str, edits: tuple[TextEdit, ...]) -> str:
-    places = [(offset_utf16(text, edit.start), offset_utf16(text, edit.end), edit.new_text) for edit in edits]
-    for start, end, new_text in reversed(places):
-        text = text[:start] + new_text + text[end:]
+    places = [(offset_utf16(text, edit.range.start), offset_utf16(text, edit.range.end)) for edit in edits]
+    for edit, (start, end) in reversed([*zip(edits, places, strict=True)]):
+        text = text[:start] + edit.newText + text[end:]
     return text
 
 
@@ -47,22 +47,23 @@ def test_edits_lead_to_the_merged_text(original: str, merged: str) -> None:
     assert apply_edits(original, edits) == merged
     ends = [Position(0, 0)]
     for edit in edits:
-        assert ends[-1] <= edit.start <= edit.end
-        ends.append(edit.end)
-        assert offset_utf8(original, edit.start.line, edit.utf8_start) == offset_utf16(original, edit.start)
-        assert offset_utf8(original, edit.end.line, edit.utf8_end) == offset_utf16(original, edit.end)
+        start, end, columns = edit.range.start, edit.range.end, edit.utf8_columns
+        assert ends[-1] <= start <= end
+        ends.append(end)
+        assert offset_utf8(original, start.line, columns.start) == offset_utf16(original, start)
+        assert offset_utf8(original, end.line, columns.end) == offset_utf16(original, end)
 
 
 @given(TEXT, TEXT)
 def test_no_edit_splits_a_line_end(original: str, merged: str) -> None:
     for edit in text_edits(original, merged):
-        for place in (edit.start, edit.end):
+        for place in (edit.range.start, edit.range.end):
             at = offset_utf16(original, place)
             assert original[at - 1 : at + 1] != "\r\n" or at == 0
 
 
 def edit(start: tuple[int, int], end: tuple[int, int], text: str, utf8: tuple[int, int]) -> TextEdit:
-    return TextEdit(Position(*start), Position(*end), text, *utf8)
+    return TextEdit(TextRange(Position(*start), Position(*end)), text, Utf8Columns(*utf8))
 
 
 @pytest.mark.parametrize(

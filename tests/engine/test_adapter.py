@@ -87,7 +87,7 @@ def test_no_drafter_changes_what_an_adapted_model_writes(temperature: float, bas
         "import os\n\n\ndef area(w, h):\n    return w * h\n", "def area(w, h):\n    return w + h\n", path="shapes.py"
     )
     request = replace(request, temperature=temperature, seed=3, max_tokens=48)
-    job, outputs = read_edit(request, "python")[1], []
+    job, outputs = read_edit(request, "python"), []
     for one, drafters in (
         (settings, ("none", *COPY_DRAFTERS, "prompt_lookup")),
         (replace(settings, adapter=None), ("none",)),

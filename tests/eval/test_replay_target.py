@@ -44,7 +44,7 @@ def test_an_answer_that_was_handed_in_wins_over_the_predicted_merge(runtime: Run
     assert isinstance(engine, ReplayEngine)
     assert isinstance(prompt_format, Replay)
     wanted = MERGED.replace("return 22", "return 22  # twenty-two")
-    prompt_ids = prompt_format.encode_prompt(read_edit(REQUEST, "python")[1])
+    prompt_ids = prompt_format.encode_prompt(read_edit(REQUEST, "python"))
     engine.answers.expect(prompt_ids, prompt_format.encode_output(wanted))
     result = apply(REQUEST, runtime)
     assert result.merged_code == wanted

@@ -20,7 +20,7 @@ OPTIONS = RequestOptions(strategy="model")
 
 def runtime(answer: str = RECORD.after) -> Runtime:
     """A target that writes `answer` to the one record."""
-    prompt = PlainBytes().encode_prompt(read_edit(request_of(RECORD, OPTIONS), "python")[1])
+    prompt = PlainBytes().encode_prompt(read_edit(request_of(RECORD, OPTIONS), "python"))
     engine = ScriptedEngine([*normalise(answer).encode(), END], prompt_length=len(prompt))
     target = Target("embedded", engine, PlainBytes())
     return Runtime(load=lambda _: target)

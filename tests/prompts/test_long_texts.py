@@ -45,7 +45,7 @@ def formats() -> dict[str, PromptFormat]:
 
 
 def read(original: str, update: str) -> EditJob:
-    return read_edit(ApplyRequest(original=original, update=update, path="a.py"), "python")[1]
+    return read_edit(ApplyRequest(original=original, update=update, path="a.py"), "python")
 
 
 @pytest.mark.parametrize("name", ["compact", "replay", "chat", "plain"])

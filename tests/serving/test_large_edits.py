@@ -163,9 +163,8 @@ def test_closing_does_not_wait_for_a_huge_request(runtime: Runtime) -> None:
 
 
 def test_a_worker_that_is_killed_costs_one_request(service: Service) -> None:
-    assert service.readers is not None
-    pool = service.readers.large
-    assert pool is not None
+    assert service._large is not None
+    pool = service._large.pool
     service.apply(exact(LONG))
     assert wait_for(lambda: len(pool.pids) == 1)
     (pid,) = pool.pids
@@ -180,6 +179,5 @@ def test_a_worker_that_is_killed_costs_one_request(service: Service) -> None:
 
 def test_without_workers_the_engine_thread_does_everything(runtime: Runtime) -> None:
     with open_service(runtime, Settings(large_edit_workers=0)) as service:
-        assert service.readers is not None
-        assert service.readers.large is None
+        assert service._large is None
         assert service.apply(exact(LONG)).strategy == "exact"

@@ -7,10 +7,9 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import httpx2
@@ -20,10 +19,11 @@ from apply_service import service as service_module
 from apply_service.build import open_service
 from apply_service.deadline import Deadline
 from apply_service.errors import ApplyError, DeadlineExceeded, MalformedEdit, Overloaded
-from apply_service.pipeline import ReadEdit, read_or_apply
-from apply_service.service import Readers, Service
+from apply_service.pipeline import read_or_apply
+from apply_service.service import Service
 from apply_service.serving.workers import WorkerPool
 from apply_service.settings import Settings
+from apply_service.strategies import ReadEdit
 from apply_service.target import Runtime, Target
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 from tests.doubles import ScriptedRun, wait_for
@@ -43,10 +43,10 @@ def run_with_gate(gate: threading.Event) -> ScriptedRun:
     return ScriptedRun(tokens=(), gate=gate)
 
 
-def reading_of(request: ApplyRequest) -> Callable[[], ApplyResult | ReadEdit]:
+def read(request: ApplyRequest) -> ApplyResult | ReadEdit:
     if request.update == "hostile":
-        return calls.backtrack  # type: ignore[return-value]
-    return partial(read_or_apply, request, Runtime(load=calls.no_target))
+        calls.backtrack()
+    return read_or_apply(request, Runtime(load=calls.no_target))
 
 
 @contextmanager
@@ -58,8 +58,7 @@ def opened(run: ScriptedRun, **options: int) -> Iterator[Service]:
 
     pool = WorkerPool(2)
     pool.submit(os.getpid).result(30)
-    readers = Readers(pool, None, 2**31, reading_of)
-    with Service(answer, readers=readers, **options) as service:  # type: ignore[arg-type]
+    with Service(answer, read, small=pool, large_chars=2**31, **options) as service:  # type: ignore[arg-type]
         yield service
         assert service.wait_until_idle(10)
         service.check_integrity()

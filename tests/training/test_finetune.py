@@ -72,7 +72,7 @@ def test_an_answer_is_weighed_by_what_must_be_decided(prepared: Path) -> None:
         "self.root = root", "self.base = root"
     )
     update = BODY.replace("return file.read()", "return file.read().strip()")
-    _, job = read_edit(ApplyRequest(BODY, update, path="a.py"), "python")
+    job = read_edit(ApplyRequest(BODY, update, path="a.py"), "python")
     assert job.prediction.text == update  # it lacks the second change
     ids, positions, weights = encode(prompt_format, job, right)
     n_prompt = len(prompt_format.encode_prompt(job))

@@ -107,7 +107,7 @@ export interface NativeAnswer {
   determinism: "bitwise" | "tolerant" | null;
   verdicts: Verdict[];
   /** What turns the original into the merged text, as LSP text edits. */
-  edits: Edit[];
+  edits: TextEdit[];
   /** What changed, stretch by stretch. */
   hunks: Hunk[];
   /** Where the merged lines come from. */
@@ -137,7 +137,7 @@ export interface NativeAnswer {
 }
 
 /** Why decoding ended. Only `STOP` can become a successful result. */
-export type FinishReason = "stop" | "length" | "cancelled" | "deadline";
+export type FinishReason = "stop" | "length";
 
 /** How far a deterministic merger trusts its own answer. */
 export type Certainty = "certain" | "likely" | "guess";
@@ -164,16 +164,16 @@ export interface Verdict {
 }
 
 /** A text edit as the Language Server Protocol spells it, and the byte columns of the same places. */
-export interface Edit {
+export interface TextEdit {
   /** `start` and `end`, each `line` (0-based) and `character` (UTF-16 code units). */
-  range: Range;
+  range: TextRange;
   /** What takes the range's place. */
   newText: string;
   /** `start` and `end`, in bytes of UTF-8 into their lines. */
   utf8_columns: Utf8Columns;
 }
 
-export interface Range {
+export interface TextRange {
   start: Position;
   end: Position;
 }

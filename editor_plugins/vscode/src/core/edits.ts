@@ -1,6 +1,6 @@
 /** The answer's edits as ranges of the original, and texts with some of them applied. No document is touched here. */
 
-import type { Edit } from "apply-service-client";
+import type { TextEdit } from "apply-service-client";
 import type { Lines } from "./lines.js";
 
 /** What takes the place of `start..end` (UTF-16 offsets, half-open). */
@@ -11,7 +11,7 @@ export interface OffsetEdit {
 }
 
 /** The answer's edits, in order. */
-export function offsetEdits(lines: Lines, edits: readonly Edit[]): OffsetEdit[] {
+export function offsetEdits(lines: Lines, edits: readonly TextEdit[]): OffsetEdit[] {
   return edits.map(({ range, newText }) => ({
     start: lines.offsetOf(range.start),
     end: lines.offsetOf(range.end),
