@@ -239,7 +239,6 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
     if _is_pulled(source):
         hub.find_or_pull(source, allow_code=settings.allow_remote_code)
     from apply_service.engine.loading import load_model
-    from apply_service.engine.self_test_store import SelfTestStore
 
     return load_model(
         source,
@@ -254,5 +253,5 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
         prefix_cache_bytes=settings.prefix_cache_mb * 2**20,
         attention=settings.attention,
         cuda_graphs=settings.cuda_graphs,
-        self_tests=None if is_fresh else SelfTestStore(settings.state_path / "self-tests"),
+        self_tests=None if is_fresh else settings.state_path / "self-tests",
     )
