@@ -82,9 +82,6 @@ class LineVocabulary:
     def kind_of(self, tag: int) -> TagKind:
         return TAG_KINDS[(tag - self.first_tag) // N_PHASES]
 
-    def phase_of(self, tag: int) -> int:
-        return (tag - self.first_tag) % N_PHASES
-
     @cached_property
     def singles(self) -> list[TokenSet]:
         """For each token, the set that holds only it."""
@@ -136,11 +133,7 @@ class LineConstraint(Masks[ListingState]):
     """
 
     def __init__(
-        self,
-        vocabulary: LineVocabulary,
-        original: Sequence[str],
-        update: Sequence[str],
-        matches: Mapping[int, int],
+        self, vocabulary: LineVocabulary, original: Sequence[str], update: Sequence[str], matches: Mapping[int, int]
     ) -> None:
         super().__init__(ListingState())
         self._vocabulary = vocabulary
@@ -192,17 +185,12 @@ class LineConstraint(Masks[ListingState]):
             state.is_lost = token != state.line[state.line_at]
             state.line_at += 1
             return
-        if token == vocabulary.end:
-            state.is_over, state.is_lost = True, at < len(self._original)
-            return
         if not vocabulary.is_tag(token):
-            state.is_lost = True
+            state.is_over = token == vocabulary.end
+            state.is_lost = not state.is_over or at < len(self._original)
             return
-        kind, phase, reached = (
-            vocabulary.kind_of(token),
-            vocabulary.phase_of(token),
-            self._last_reached(state.update_at),
-        )
+        kind, phase = vocabulary.kind_of(token), (token - vocabulary.first_tag) % N_PHASES
+        reached = self._last_reached(state.update_at)
         state.line_at = 0
         if kind == "take":
             taken = state.update_at + (phase - state.update_at) % N_PHASES
