@@ -218,8 +218,6 @@ def choose(logits: Floats, windows: Sequence[WindowRows]) -> tuple[npt.NDArray[n
                 if not len(ids) or ids[0] < 0 or ids[-1] >= scores.shape[-1]:
                     raise EngineFailure("a mask is empty, or not of this vocabulary", limit=scores.shape[-1])
                 choices[first + i] = ids[scores[i, ids].argmax()]
-    if not len(logits):
-        return choices, np.empty(0, np.float32)
     highest = logits.max(-1, keepdims=True)
     totals = np.log(np.exp(logits - highest).sum(-1))
     return choices, logits[np.arange(len(logits)), choices] - highest[:, 0] - totals

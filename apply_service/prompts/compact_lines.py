@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from apply_service.errors import ModelNotLoadable
 from apply_service.prompts.byte_pairs import BYTE_ALPHABET, PIECES, BytePairs
@@ -58,7 +57,7 @@ class LineVocabulary:
         self._bytes = [b""] * self.n_tokens
         for text, token in spec["model"]["vocab"].items():
             self._bytes[token] = bytes(BYTE_ALPHABET[char] for char in text)
-        self._lengths = np.array([len(piece) for piece in self._bytes], dtype=np.int64)
+        self.byte_lengths = np.array([len(piece) for piece in self._bytes], dtype=np.int64)
         self._cache: dict[str, TokenIds] = {}
 
     @classmethod
@@ -103,12 +102,7 @@ class LineVocabulary:
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Control tokens give no bytes."""
-        table = self._bytes
-        return b"".join([table[token] for token in ids])
-
-    def byte_lengths(self, ids: TokenIds) -> npt.NDArray[np.int64]:
-        """How many bytes each token covers."""
-        return self._lengths[ids]
+        return b"".join([self._bytes[token] for token in ids])
 
 
 # -- the constraint --------------------------------------------------------------------------------------------------
