@@ -49,7 +49,7 @@ class LoadedModel:
     directory: Path
     record: ModelRecord
     self_test: SelfTest
-    memory: MemoryPlan | None = None
+    memory: MemoryPlan
 
 
 def load_model(
@@ -96,9 +96,8 @@ def load_model(
         )
     if adapter is not None:
         add_adapter(model, adapter)
-    room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
-    n_rows = most_rows(window)
-    plan = plan_memory(model, weights, where, n_rows=n_rows, kv_cache_bytes=kv_cache_bytes, **engine_options)
+    room: dict[str, Any] = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
+    plan = plan_memory(model, weights, where, n_rows=most_rows(window), **room, **engine_options)
     refuse_plan(plan, name)
     model = bring(model, weights, where)
     engine, found = make_ready(model, name, room, engine_options, window=window, self_tests=self_tests)
@@ -183,7 +182,7 @@ def pick_device(device: str) -> torch.device:
     return torch.device(device)
 
 
-def find_directory(name: str, unpack_to: Path | None = None, *, allow_remote_code: bool = False) -> Path:
+def find_directory(name: str, unpack_to: Path | None, *, allow_remote_code: bool) -> Path:
     """The folder of a model, which is unpacked or downloaded if necessary.  Raises as `load_model`."""
     path = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
     if path.is_dir():

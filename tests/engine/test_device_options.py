@@ -31,7 +31,7 @@ def engine_with(kernels: Any = PLAIN) -> TorchEngine:
 def test_a_kernel_that_is_right_passes() -> None:
     engine = engine_with()
     assert engine.kernels is not None
-    assert attention_error(engine.kernels, engine, 0) < 1e-5
+    assert attention_error(engine.kernels, engine) < 1e-5
     check_device_parts(engine)
 
 
@@ -49,7 +49,7 @@ def test_a_kernel_that_is_wrong_is_found() -> None:
 def test_a_replay_that_is_right_passes() -> None:
     engine = engine_with()
     engine.passes = Passes(CPU, record)
-    assert replay_error(engine, 0) == 0.0
+    assert replay_error(engine) == 0.0
     assert engine.has_graphs, "left as it was"
 
 
