@@ -22,7 +22,7 @@ from apply_service.engine.attention import (
     fix_frequencies,
 )
 from apply_service.engine.kv_cache import KVShape, SlotEngine, SlotPool
-from apply_service.engine.layout import Layout, WindowRows, pack
+from apply_service.engine.layout import Layout, pack
 from apply_service.engine.passes import (
     GraphSetting,
     PassInputs,
@@ -59,7 +59,7 @@ DOUBLING_ROWS = {"cpu": 24, "mps": 64, "cuda": 256}
 """So many rows double the time of a pass: reading the weights takes as long as computing with them.  On CPUs measured
 for models of 10M to 0.5B weights (docs/decisions.md), elsewhere estimated."""
 
-KnownAnswer = Callable[[WindowRows, Window], Sequence[int] | None]
+KnownAnswer = Callable[[Window], Sequence[int] | None]
 """The tokens that the rows of a window must choose, whatever the model says.  None: the model chooses."""
 
 
@@ -197,7 +197,7 @@ class TorchEngine(SlotEngine):
         if self._known is not None:
             windows = [part for part in parts if isinstance(part, Window)]
             for rows, window in zip(layout.windows, windows, strict=True):
-                if (ids := self._known(rows, window)) is not None:
+                if (ids := self._known(window)) is not None:
                     known.append((rows.first, ids))
         inputs = self.passes.inputs(key)
         inputs.fill(layout, known, tiles)

@@ -24,7 +24,6 @@ from tokenizers import Tokenizer
 from apply_service.build import load_target
 from apply_service.deadline import Deadline
 from apply_service.engine.attention import register
-from apply_service.engine.layout import WindowRows
 from apply_service.engine.loading import LoadedModel, make_ready, most_rows, pick_device
 from apply_service.engine.memory import MemoryPlan, plan_memory, refuse_plan
 from apply_service.engine.record import ModelRecord
@@ -156,10 +155,10 @@ class ReplayEngine(TorchEngine):
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         return [None if found is None else replace(found, logprobs=None) for found in super().step(parts)]
 
-    def _known_ids(self, rows: WindowRows, window: Window) -> Sequence[int] | None:
+    def _known_ids(self, window: Window) -> Sequence[int] | None:
         session = window.session
-        answer = self._by_session.get(session)
-        return None if answer is None else known_ids(answer, rows.position - len(session.prompt_ids), rows.n_rows)
+        answer, n_written = self._by_session.get(session), session.length + 1 - len(session.prompt_ids)
+        return None if answer is None else known_ids(answer, n_written, window.n_rows)
 
 
 # -- making a model ----------------------------------------------------------------------------------------------------
