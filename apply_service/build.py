@@ -20,9 +20,7 @@ from apply_service.engine.record import ModelRecord
 from apply_service.errors import RequestError, SettingsError, UnsupportedParameter, missing_extra
 from apply_service.models import EMBEDDED, embedded_directory, hub
 from apply_service.protocols import DraftEngine, Engine
-from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
-from apply_service.remote.endpoint import Endpoint
-from apply_service.settings import Settings
+from apply_service.settings import REMOTE_PREFIX, Settings
 from apply_service.target import Decider, Runtime, Target, no_target
 
 if TYPE_CHECKING:
@@ -128,7 +126,7 @@ def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     source = _source(name, settings)
     if not source.startswith(REMOTE_PREFIX):
         return load_target(name, settings, draft_model)
-    from apply_service.remote.client import RemoteClient
+    from apply_service.remote.client import Endpoint, RemoteClient
     from apply_service.remote.target import RemoteTarget
 
     return RemoteTarget(name, source.removeprefix(REMOTE_PREFIX), RemoteClient(Endpoint.of(settings)))

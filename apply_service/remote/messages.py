@@ -18,7 +18,6 @@ from apply_service.engine.vllm.message import encode_edit
 from apply_service.errors import ApplyError, ContextLimitExceeded, Overloaded, RemoteFailure, Truncated
 from apply_service.prompts.chat import TAGS, Chat, chat_messages
 from apply_service.protocols import EditJob
-from apply_service.remote.endpoint import Endpoint
 from apply_service.types import ApplyRequest
 
 AGAIN = "Send the edit again."
@@ -35,9 +34,8 @@ REMEDIES = {
 }
 
 
-def encode_call(model: str, job: EditJob, request: ApplyRequest, endpoint: Endpoint) -> dict[str, Any]:
-    """The body of a request for the merged file of `job`."""
-    takes = endpoint.takes
+def encode_call(model: str, job: EditJob, request: ApplyRequest, takes: frozenset[str]) -> dict[str, Any]:
+    """The body of a request for the merged file of `job`.  `takes`: see `Endpoint`."""
     body: dict[str, Any] = {
         "model": model,
         "messages": chat_messages(job),

@@ -51,7 +51,7 @@ class RemoteTarget:
                 if job.update.strip() and not job.instruction.strip():  # an instruction may ask for anything
                     longest = max(len(job.original) + len(job.update), len(job.prediction.text))
                     limit_chars = len(TAGS.wrap("")) + longest + SPARE_CHARS
-                body = encode_call(self._model, job, request, endpoint)
+                body = encode_call(self._model, job, request, endpoint.takes)
                 calls.append(self.client.call(body, limit_chars=limit_chars, timeout_s=timeout_s))
                 stack.callback(calls[-1].reply.cancel)
                 deadline.on_cancel(calls[-1].reply.cancel)
