@@ -20,9 +20,7 @@ from apply_service.engine.record import ModelRecord
 from apply_service.errors import RequestError, SettingsError, UnsupportedParameter, missing_extra
 from apply_service.models import EMBEDDED, embedded_directory, hub
 from apply_service.protocols import DraftEngine, Engine
-from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
-from apply_service.remote.endpoint import Endpoint
-from apply_service.settings import Settings
+from apply_service.settings import REMOTE_PREFIX, Settings
 from apply_service.target import Decider, Runtime, Target, no_target
 
 if TYPE_CHECKING:
@@ -129,7 +127,7 @@ def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     source = _source(name, settings)
     if not source.startswith(REMOTE_PREFIX):
         return load_target(name, settings, draft_model)
-    from apply_service.remote.client import RemoteClient
+    from apply_service.remote.client import Endpoint, RemoteClient
     from apply_service.remote.target import RemoteTarget
 
     return RemoteTarget(name, source.removeprefix(REMOTE_PREFIX), RemoteClient(Endpoint.of(settings)))
@@ -240,7 +238,6 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
     if _is_pulled(source):
         hub.find_or_pull(source, allow_code=settings.allow_remote_code)
     from apply_service.engine.loading import load_model
-    from apply_service.engine.self_test_store import SelfTestStore
 
     return load_model(
         source,
@@ -255,5 +252,5 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
         prefix_cache_bytes=settings.prefix_cache_mb * 2**20,
         attention=settings.attention,
         cuda_graphs=settings.cuda_graphs,
-        self_tests=None if is_fresh else SelfTestStore(settings.state_path / "self-tests"),
+        self_tests=None if is_fresh else settings.state_path / "self-tests",
     )

@@ -21,6 +21,8 @@ from apply_service.disk.paths import platform_config_path, platform_state_path
 from apply_service.errors import SettingsError
 from apply_service.models import EMBEDDED
 
+REMOTE_PREFIX = "remote:"
+"""Begins the source of a remote model; the rest is its name on the server."""
 VLLM = "vllm"
 AUTO = "auto"
 ENV_KEY = "env:"
@@ -275,12 +277,12 @@ class Settings:
         if (self.engine == VLLM) != (self.vllm_url is not None):
             message, limit = "engine vllm and vllm_url go together", "--engine vllm --vllm-url http://HOST:PORT"
             raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
-        is_foreign = self.engine == VLLM or self.model == EMBEDDED or self.model.startswith("remote:")
+        is_foreign = self.engine == VLLM or self.model == EMBEDDED or self.model.startswith(REMOTE_PREFIX)
         if self.adapter is not None and is_foreign:
             message, remedy = "an adapter is for a model in this process, not the embedded one", "set model (--model)"
             raise SettingsError(message, value=self.model, limit="a folder, a GGUF file or an id", remedy=remedy)
         names = [part for entry in (self.model, *self.models) for part in entry.split("=")]
-        foreign = [name for name in names if name == EMBEDDED or name.startswith("remote:")]
+        foreign = [name for name in names if name == EMBEDDED or name.startswith(REMOTE_PREFIX)]
         if self.engine == VLLM and foreign:
             message, remedy = (
                 "with engine vllm a model is named as the vLLM server names it",
@@ -301,7 +303,7 @@ class Settings:
         more = {name: source or name for name, _, source in (entry.partition("=") for entry in self.models)}
         named = {self.model: self.model, **more}
         if self.engine == VLLM:
-            return {name: f"remote:{source}" for name, source in named.items()}
+            return {name: REMOTE_PREFIX + source for name, source in named.items()}
         return {**named, EMBEDDED: EMBEDDED}
 
     @property

@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 from apply_service.commands.output import OK, UNAVAILABLE, write_json, write_line
 from apply_service.errors import ApplyError
-from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
-from apply_service.remote.endpoint import Endpoint
-from apply_service.settings import Settings
+from apply_service.settings import REMOTE_PREFIX, Settings
 
 PACKAGES = ("apply-service", "numpy", "tree-sitter", "rapidfuzz", "fastapi", "pydantic", "uvicorn")
 MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors")
@@ -81,7 +79,7 @@ def _examine_model(settings: Settings) -> tuple[bool, str]:
     keeps it from working."""
     source = settings.model_sources[settings.model]
     if source.startswith(REMOTE_PREFIX):
-        from apply_service.remote.client import served_models
+        from apply_service.remote.client import Endpoint, served_models
 
         endpoint = Endpoint.of(settings)
         served = served_models(endpoint)

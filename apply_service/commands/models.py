@@ -12,8 +12,7 @@ from typing import NamedTuple
 from apply_service.commands.output import OK, write_json, write_line, write_note
 from apply_service.errors import InvalidField
 from apply_service.models import EMBEDDED, embedded_directory, hub
-from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
-from apply_service.settings import Settings
+from apply_service.settings import REMOTE_PREFIX, Settings
 
 
 class ModelListing(NamedTuple):

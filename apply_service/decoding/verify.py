@@ -99,7 +99,7 @@ class Decoding:
         started = time.perf_counter()
         limit = min(self.engine.max_draft, self.max_new_tokens - len(self.output_ids) - 1)
         draft = self.drafter.propose(self.output_ids, limit)
-        self._draft = draft if len(draft.token_ids) <= limit else replace(draft, token_ids=draft.token_ids[:limit])
+        self._draft = replace(draft, token_ids=draft.token_ids[:limit])
         self.stats.draft_s += time.perf_counter() - started
         return self._draft
 

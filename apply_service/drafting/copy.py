@@ -14,7 +14,7 @@ import numpy as np
 
 from apply_service.drafting.drafter import Counts, LearningDrafter
 from apply_service.drafting.lookup import MAX_MATCH, agreement
-from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftSource, DraftSources
+from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftSource
 
 MIN_MATCH = 3
 """The fewest agreeing tokens that are trusted anywhere.  3 took 2-4% fewer rejections than 2 where the merge was wrong
@@ -58,8 +58,8 @@ class Source:
     """A text to copy from.  The output has reached `position` in it.  If the predicted merge wrongly leaves out lines
     before that, the output has reached some place from `earliest` on."""
 
-    def __init__(self, name: str, given: DraftSource) -> None:
-        self.name, self.text, self.ids, self.starts = name, given.text, given.ids, given.starts
+    def __init__(self, given: DraftSource) -> None:
+        self.name, self.text, self.ids, self.starts = given.name, given.text, given.ids, given.starts
         self.position = self.earliest = 0
 
     def __len__(self) -> int:
@@ -129,48 +129,6 @@ class Cursor:
         return at + len(indentation_of(text[at:line_end])) + len(content) if content else at
 
 
-class AlignedSources:
-    """The sources of one drafter, in order of preference.  Positions follow the alignment of the predicted merge."""
-
-    def __init__(self, given: DraftSources, names: Sequence[str]) -> None:
-        known: dict[str, DraftSource] = {
-            "predicted": given.predicted,
-            "original": given.original,
-            "update": given.update,
-        }
-        self.by_name = {name: Source(name, known[name]) for name in names}
-        self.ordered = list(self.by_name.values())
-        self._alignment = {"original": given.predicted_to_original, "update": given.predicted_to_update}
-
-    def follow(self, moved: Source) -> None:
-        """Move the other sources to the places that are aligned with the position of `moved`."""
-        predicted = self.by_name.get("predicted")
-        if predicted is None:
-            return
-        if moved is not predicted:
-            predicted.move_to(int(np.searchsorted(self._alignment[moved.name], moved.position)))
-            return
-        # The output may still want the lines that the merge drops before this line.
-        newline = moved.text.rfind("\n", 0, int(moved.starts[moved.position]))
-        line = min(moved.position, int(np.searchsorted(moved.starts[:-1], max(0, newline))))
-        for name, places in self._alignment.items():
-            if (other := self.by_name.get(name)) is not None:
-                other.position = int(places[moved.position])
-                kept_before = np.flatnonzero(self.kept[name][:line])
-                other.earliest = int(places[kept_before[-1]]) + 1 if len(kept_before) else 0
-
-    @cached_property
-    def kept(self) -> dict[str, np.ndarray]:
-        """By source [n_predicted]: whether each token of the predicted merge is copied from that source."""
-        predicted, found = self.by_name["predicted"].ids, {}
-        for name, places in self._alignment.items():
-            other, here = self.by_name[name].ids, places[:-1]
-            is_kept = (np.diff(places) == 1) & (here < len(other))
-            is_kept[is_kept] = other[here[is_kept]] == predicted[: len(here)][is_kept]
-            found[name] = is_kept
-        return found
-
-
 def indented_anew(line: str, known: str, written: str) -> str:
     """The line as a target is expected to indent it that indents `known` as `written`: moved by as much, or scaled if
     tabs become spaces or the reverse."""
@@ -183,15 +141,19 @@ def indented_anew(line: str, known: str, written: str) -> str:
 
 
 class CopyDrafter(LearningDrafter):
-    """Drafts from `names` of the sources, in that order of preference."""
+    """Drafts from `names` of the sources, in that order of preference.  Those with the predicted merge have all three,
+    whose positions follow its alignment."""
 
     names: tuple[str, ...] = ()
 
     def __init__(self, context: DraftContext) -> None:
         super().__init__(PRIORS)
-        self._encode, self._decode = context.sources.encode, context.sources.decode
-        self._sources = AlignedSources(context.sources, self.names)
-        self._cursor = Cursor(self._sources.ordered[0], 0)
+        given = context.sources
+        self._encode, self._decode = given.encode, given.decode
+        known = {"predicted": given.predicted, "original": given.original, "update": given.update}
+        self._sources = {name: Source(known[name]) for name in self.names}
+        self._alignment = {"original": given.predicted_to_original, "update": given.predicted_to_update}
+        self._cursor = Cursor(self._sources[self.names[0]], 0)
         self._found = "followed"
         self._n_agreed = 0
         self._n_seen = 0
@@ -221,11 +183,11 @@ class CopyDrafter(LearningDrafter):
         source, tail = cursor.source, list(output_ids[-MAX_MATCH:])
         if cursor.is_in_prefix:
             source.move_to(source.token_at(cursor.source_char(self._decode))[0])
-        self._sources.follow(source)
+        self._follow(source)
         resumed = self._resume(cursor, tail)
         if resumed is not None and source.name == "predicted":
             return "loose", resumed
-        matches = [(*_best_match(one, tail), one) for one in self._sources.ordered]
+        matches = [(*_best_match(one, tail), one) for one in self._sources.values()]
         score, place, n_tokens, matched = max(matches, key=lambda match: match[0])
         if score > 0:
             found = "loose" if n_tokens < 2 else "short" if n_tokens < LONG_MATCH else "long"
@@ -233,6 +195,33 @@ class CopyDrafter(LearningDrafter):
         resumed = resumed or self._by_text(output_ids)
         # Nothing matches: assume that the target replaced one token.
         return ("guess", cursor.advance(1)) if resumed is None else ("loose", resumed)
+
+    def _follow(self, moved: Source) -> None:
+        """Move the other sources to the places that are aligned with the position of `moved`."""
+        predicted = self._sources.get("predicted")
+        if predicted is None:
+            return
+        if moved is not predicted:
+            predicted.move_to(int(np.searchsorted(self._alignment[moved.name], moved.position)))
+            return
+        # The output may still want the lines that the merge drops before this line.
+        newline = moved.text.rfind("\n", 0, int(moved.starts[moved.position]))
+        line = min(moved.position, int(np.searchsorted(moved.starts[:-1], max(0, newline))))
+        for name, places in self._alignment.items():
+            other, kept_before = self._sources[name], np.flatnonzero(self._kept[name][:line])
+            other.position = int(places[moved.position])
+            other.earliest = int(places[kept_before[-1]]) + 1 if len(kept_before) else 0
+
+    @cached_property
+    def _kept(self) -> dict[str, np.ndarray]:
+        """By source [n_predicted]: whether each token of the predicted merge is copied from that source."""
+        predicted, found = self._sources["predicted"].ids, {}
+        for name, places in self._alignment.items():
+            other, here = self._sources[name].ids, places[:-1]
+            is_kept = (np.diff(places) == 1) & (here < len(other))
+            is_kept[is_kept] = other[here[is_kept]] == predicted[: len(here)][is_kept]
+            found[name] = is_kept
+        return found
 
     def _resume(self, cursor: Cursor, output_tail: Sequence[int]) -> Cursor | None:
         """The cursor after the start of a line that differs from the source's line only in white space.  None if it
@@ -270,7 +259,7 @@ class CopyDrafter(LearningDrafter):
         end = line_start + MAX_REINDENTED_CHARS
         if source.name == "predicted":
             first = int(np.searchsorted(source.starts[:-1], line_start))
-            is_kept = self._sources.kept["original"][first:]
+            is_kept = self._kept["original"][first:]
             runs = np.convolve(is_kept, np.ones(KEPT_TOKENS), "valid") if len(is_kept) >= KEPT_TOKENS else np.zeros(0)
             stops = np.flatnonzero(runs == KEPT_TOKENS)
             end = min(end, int(source.starts[first + stops[0]])) if len(stops) else end
@@ -293,7 +282,7 @@ class CopyDrafter(LearningDrafter):
             tail = written[-n_chars:]
             if len(tail) < n_chars or not tail.strip():
                 continue
-            for source in self._sources.ordered:
+            for source in self._sources.values():
                 here = max(0, int(source.starts[min(source.position, len(source))]) - len(tail))
                 at = source.text.find(tail, here)
                 at = at if at >= 0 else source.text.find(tail)

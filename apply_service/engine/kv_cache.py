@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import torch
 
 ALIGNMENT_BYTES = 64
+PREFILL_GRAIN = 64
+"""Prompts are read, and kept, in whole chunks of so many tokens, or of half a small engine's largest pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,8 @@ class SlotPool:
         if slots is None and self.make_room(n_slots):
             slots = self.find(n_slots)
         if slots is not None:
-            i = next(i for i, (start, _) in enumerate(self._free) if start == slots.start)
-            stop = self._free[i][1]
-            self._free[i : i + 1] = [(slots.stop, stop)] if stop > slots.stop else []
+            rest = ((slots.stop if start == slots.start else start, stop) for start, stop in self._free)
+            self._free = [(start, stop) for start, stop in rest if start < stop]
         return slots
 
     def find(self, n_slots: int, also_free: Iterable[range] = ()) -> range | None:
@@ -158,14 +159,14 @@ class PrefixCache:
             pool.make_room = self.make_room
 
     @property
-    def n_slots(self) -> int:
-        """Slots that prompts hold."""
-        return sum(map(len, self.ranges))
-
-    @property
     def ranges(self) -> list[range]:
         """The slots of each prompt, the least recently used first."""
         return [prompt.slots for prompt in self._prompts.values()]
+
+    @property
+    def n_slots(self) -> int:
+        """Slots that prompts hold."""
+        return sum(map(len, self.ranges))
 
     def restore(self, owner: str, prompt_ids: Sequence[int], slots: range) -> int:
         """Copy the longest known beginning of the prompt, without its last token, to `slots`.  Returns its length."""
@@ -243,47 +244,49 @@ class SlotEngine:
     """Base of the engines in this process: they admit sessions to their slots and end a pass in the same way."""
 
     determinism: Literal["bitwise", "tolerant"]
+    attends_in_blocks = True
+    """Whether attention reads keys in multiples of `key_grain`; else it reads all slots of a session."""
 
     def __init__(
         self,
         shape: KVShape,
         *,
         context_limit: int,
-        prefill_grain: int,
+        pass_times: Mapping[int, float],
         key_grain: int,
         kv_cache_bytes: int,
         prefix_cache_bytes: int,
         pool: SlotPool | None = None,
     ) -> None:
-        """`key_grain`: a session has a multiple of this many slots.  `pool`: slots to share with another engine."""
+        """`pass_times`: relative times of passes by their rows.  `key_grain`: a session has a multiple of this many
+        slots.  `pool`: slots to share with another engine."""
         self.context_limit = context_limit
-        self.prefill_grain = prefill_grain
+        self.pass_times = pass_times
+        self.max_draft = max(pass_times) - 1
+        self.prefill_grain = max(1, min(PREFILL_GRAIN, max(pass_times) // 2))
         self._key_grain = key_grain
         n_slots = max(kv_cache_bytes // shape.bytes_per_slot, context_limit)
         self.pool = pool or SlotPool(shape, round_up(n_slots, key_grain))
         max_kept = prefix_cache_bytes // shape.bytes_per_slot
-        self.prefix_cache = PrefixCache(self.pool, grain=prefill_grain, max_slots=max_kept)
+        self.prefix_cache = PrefixCache(self.pool, grain=self.prefill_grain, max_slots=max_kept)
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
         refuse_over_limit(len(prompt_ids), max_new_tokens, min(self.context_limit, self.pool.n_slots))
         slots = self.pool.take(round_up(len(prompt_ids) + max_new_tokens, self._key_grain))
         if slots is None:
             return None
-        owner = self._cache_owner(owner, slots)
+        if not self.attends_in_blocks and self.determinism == "bitwise":
+            owner = f"{len(slots)} {owner}"  # only sessions with equally many slots have the same bits
         n_cached = self.prefix_cache.restore(owner, prompt_ids, slots)
         return Session(prompt_ids, slots, owner=owner, n_cached=n_cached, release=self._release)
-
-    def _cache_owner(self, owner: str, slots: range) -> str:  # noqa: ARG002
-        """Sessions of the same value may share prompts."""
-        return owner
 
     def _release(self, session: Session) -> None:
         n_known = min(session.length, len(session.prompt_ids) - 1) if session.is_sound else 0
         self.prefix_cache.keep(session.owner, session.prompt_ids[:n_known], session.slots)
 
-    def _n_keys(self, session: Session, n_filled: int) -> int:  # noqa: ARG002
+    def _n_keys(self, session: Session, n_filled: int) -> int:
         """How many slots of the session attention reads once `n_filled` are written."""
-        return round_up(n_filled, self._key_grain)
+        return round_up(n_filled, self._key_grain) if self.attends_in_blocks else len(session.slots)
 
     def _clear_keys(self, parts: Sequence[Part]) -> None:
         """Clear what attention is about to read, as far as it may hold data of an earlier session."""

@@ -29,15 +29,9 @@ from apply_service.engine.memory import (
 from apply_service.engine.progress import telling
 from apply_service.engine.record import ModelRecord
 from apply_service.engine.self_test import SelfTest
-from apply_service.engine.self_test_store import SelfTestStore, buckets_on, find_self_test, found_options
+from apply_service.engine.self_test_store import buckets_on, find_self_test
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
-from apply_service.engine.weights import (
-    Weights,
-    bring,
-    dtype_of,
-    fuse_norms,
-    refuse_format,
-)
+from apply_service.engine.weights import Weights, bring, dtype_of, fuse_norms, refuse_format
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused
 from apply_service.models import EMBEDDED, embedded_directory
 from apply_service.models.hub import find_or_pull, first_line
@@ -51,13 +45,11 @@ ROUNDING, COARSE_ROUNDING = 1e-3, 0.25
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A loaded model: engine, folder, record, self-test and memory plan."""
-
     engine: TorchEngine
     directory: Path
     record: ModelRecord
     self_test: SelfTest
-    memory: MemoryPlan | None = None
+    memory: MemoryPlan
 
 
 def load_model(
@@ -70,15 +62,15 @@ def load_model(
     allow_remote_code: bool = False,
     kv_cache_bytes: int = KV_CACHE_BYTES,
     prefix_cache_bytes: int = 0,
-    self_tests: SelfTestStore | None = None,
+    self_tests: Path | None = None,
     unpack_to: Path | None = None,
     adapter: Path | None = None,
     **engine_options: Any,
 ) -> LoadedModel:
-    """Load weights, plug our attention in, and find by self-test which buckets are bit-equal, unless `self_tests` has
-    the result.  `engine_options` go to `TorchEngine`.  GGUF files are unpacked into `unpack_to` (None: the platform's
-    folder for state).  `adapter`: folder of a LoRA adapter, which is added to the weights; the model's calibration is
-    then not used.
+    """Load weights, plug our attention in, and find by self-test which buckets are bit-equal, unless the folder
+    `self_tests` has the result.  `engine_options` go to `TorchEngine`.  GGUF files are unpacked into `unpack_to` (None:
+    the platform's folder for state).  `adapter`: folder of a LoRA adapter, which is added to the weights; the model's
+    calibration is then not used.
 
     Raises:
         UnknownModel: no such file, folder or id.
@@ -104,16 +96,13 @@ def load_model(
         )
     if adapter is not None:
         add_adapter(model, adapter)
-    room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
-    n_rows = most_rows(window)
-    plan = plan_memory(model, weights, where, n_rows=n_rows, kv_cache_bytes=kv_cache_bytes, **engine_options)
+    room: dict[str, Any] = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
+    plan = plan_memory(model, weights, where, n_rows=most_rows(window), **room, **engine_options)
     refuse_plan(plan, name)
     model = bring(model, weights, where)
-    loaded = make_ready(
-        model, name, record, directory, room, engine_options, window=window, self_tests=self_tests, memory=plan
-    )
-    refuse_other_logits(loaded.engine, name)
-    return loaded
+    engine, found = make_ready(model, name, room, engine_options, window=window, self_tests=self_tests)
+    refuse_other_logits(engine, name)
+    return LoadedModel(engine, directory, record, found, plan)
 
 
 def refuse_other_logits(engine: TorchEngine, name: str) -> None:
@@ -151,16 +140,13 @@ def refuse_other_logits(engine: TorchEngine, name: str) -> None:
 def make_ready(
     model: Any,
     name: str,
-    record: ModelRecord,
-    directory: Path,
     room: Mapping[str, int],
     engine_options: Mapping[str, Any],
     *,
     window: int | None,
-    self_tests: SelfTestStore | None,
-    memory: MemoryPlan,
+    self_tests: Path | None,
     engine_type: type[TorchEngine] = TorchEngine,
-) -> LoadedModel:
+) -> tuple[TorchEngine, SelfTest]:
     """An engine of `engine_type` around `model`, in the buckets that its self-test finds bit-equal; `engine_options` go
     to it and to the one that is tested, `room` (bytes) to it alone.  Raises ModelNotLoadable: the model does not run
     with our attention."""
@@ -176,10 +162,10 @@ def make_ready(
             value=name,
             remedy="use a decoder-only model whose attention goes through the library's attention interface",
         ) from error
-    tested = {"buckets": found.buckets, "determinism": found.determinism, "query_grain": found.query_grain}
-    options: dict[str, Any] = {**tested, **room, **found_options(engine_options, found)}
-    engine = engine_type(model, name=name, **options)
-    return LoadedModel(engine, directory, record, found, memory=memory)
+    options: dict[str, Any] = {**room, **engine_options}
+    options |= {"buckets": found.buckets, "determinism": found.determinism, "query_grain": found.query_grain}
+    options |= {"attention": found.attention, "cuda_graphs": "on" if found.has_graphs else "off"}
+    return engine_type(model, name=name, **options), found
 
 
 def most_rows(window: int | None) -> int:
@@ -196,7 +182,7 @@ def pick_device(device: str) -> torch.device:
     return torch.device(device)
 
 
-def find_directory(name: str, unpack_to: Path | None = None, *, allow_remote_code: bool = False) -> Path:
+def find_directory(name: str, unpack_to: Path | None, *, allow_remote_code: bool) -> Path:
     """The folder of a model, which is unpacked or downloaded if necessary.  Raises as `load_model`."""
     path = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
     if path.is_dir():
@@ -227,10 +213,7 @@ def _from_pretrained(directory: Path, name: str, dtype: torch.dtype, allow_remot
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
         # transformers reports every trouble as one of these: tell them apart by what they say.
         if "trust_remote_code" in str(error):
-            message, remedy = (
-                "the model brings Python code of its own",
-                "set allow_remote_code if you trust its authors",
-            )
-            raise RemoteCodeRefused(message, value=name, remedy=remedy) from error
+            remedy = "set allow_remote_code if you trust its authors"
+            raise RemoteCodeRefused("the model brings Python code of its own", value=name, remedy=remedy) from error
         message = f"the model can't be loaded: {first_line(error)}"
         raise ModelNotLoadable(message, value=name, remedy="see the message") from error

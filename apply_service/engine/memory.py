@@ -111,24 +111,23 @@ def refuse_plan(plan: MemoryPlan, name: str) -> None:
     ]
     named = [way for way, size in sorted(ways, key=lambda way: -way[1]) if size]
     listed = ", ".join(f"{label} {_gb(size)}" for label, size in parts.items() if size)
-    raise ModelTooLarge(
-        f"{name} does not fit into the device's free memory: {listed}",
-        value=f"{plan.needed} bytes needed ({_gb(plan.needed)})",
-        limit=f"{plan.free:.0f} bytes free ({_gb(plan.free)}), of which {FITTING:.0%} are planned with",
-        remedy="; ".join([*named, "free memory on the device, or use a smaller model or a larger device"]),
-    )
+    message = f"{name} does not fit into the device's free memory: {listed}"
+    remedy = "; ".join([*named, "free memory on the device, or use a smaller model or a larger device"])
+    raise _too_large(message, plan.needed, plan.free, remedy)
 
 
 def refuse_too_large(name: str, needed: float, free: float, *, what: str = "memory") -> None:
     """Raises ModelTooLarge: weights of `needed` bytes do not fit into the `free` bytes of main memory, or of the
     disk."""
     if needed > FITTING * free:
-        raise ModelTooLarge(
-            f"the weights of {name} do not fit into the free {what}",
-            value=f"{needed:.0f} bytes needed ({_gb(needed)})",
-            limit=f"{free:.0f} bytes free ({_gb(free)}), of which {FITTING:.0%} are planned with",
-            remedy=f"free {what}, use a smaller model" + (", or --dtype bfloat16" if what == "memory" else ""),
-        )
+        remedy = f"free {what}, use a smaller model" + (", or --dtype bfloat16" if what == "memory" else "")
+        raise _too_large(f"the weights of {name} do not fit into the free {what}", needed, free, remedy)
+
+
+def _too_large(message: str, needed: float, free: float, remedy: str) -> ModelTooLarge:
+    value = f"{needed:.0f} bytes needed ({_gb(needed)})"
+    limit = f"{free:.0f} bytes free ({_gb(free)}), of which {FITTING:.0%} are planned with"
+    return ModelTooLarge(message, value=value, limit=limit, remedy=remedy)
 
 
 def n_stored_weights(directory: Path) -> int:

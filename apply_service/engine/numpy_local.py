@@ -29,7 +29,6 @@ VOCAB_BLOCK = 512
 """Columns of the head that are multiplied at a time: OpenBLAS is fastest for small products."""
 PASS_TIMES = {4: 1.0, 8: 1.25, 16: 1.6, 32: 2.3, 64: 3.7, 128: 8.3, 256: 15.5}
 """Measured: docs/log.md."""
-PREFILL_GRAIN = 64
 
 GOLDEN, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 """The constants of SplitMix64 (Steele, Lea, Flood 2014).  `engine.sampling` has them too, so that a seed gives the same
@@ -77,7 +76,6 @@ class NumpyEngine(SlotEngine):
         prefix_cache_bytes: int = 0,
     ) -> None:
         self.name = name
-        self.pass_times: Mapping[int, float] = PASS_TIMES if max_draft is None else {max_draft + 1: 1.0}
         try:
             config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
             tensors = read_tensors(directory / "model.safetensors")
@@ -93,20 +91,15 @@ class NumpyEngine(SlotEngine):
         self._head = np.ascontiguousarray(self._embedding.T)
         powers = np.arange(0, self._head_dim, 2, dtype=np.float32) / np.float32(self._head_dim)
         self._frequencies = (1.0 / np.float32(base) ** powers).astype(np.float32)
-        shape = KVShape(len(self._layers), self._n_heads, self._head_dim, np.dtype(np.float32), None)
         super().__init__(
-            shape,
+            KVShape(len(self._layers), self._n_heads, self._head_dim, np.dtype(np.float32), None),
             context_limit=context_limit,
-            prefill_grain=max(1, min(PREFILL_GRAIN, max(self.pass_times) // 2)),
+            pass_times=PASS_TIMES if max_draft is None else {max_draft + 1: 1.0},
             key_grain=KEY_BLOCK,
             kv_cache_bytes=kv_cache_bytes,
             prefix_cache_bytes=prefix_cache_bytes,
         )
         self.determinism = find_determinism(self)
-
-    @property
-    def max_draft(self) -> int:
-        return max(self.pass_times) - 1
 
     @property
     def n_vocab(self) -> int:
@@ -225,8 +218,6 @@ def choose(logits: Floats, windows: Sequence[WindowRows]) -> tuple[npt.NDArray[n
                 if not len(ids) or ids[0] < 0 or ids[-1] >= scores.shape[-1]:
                     raise EngineFailure("a mask is empty, or not of this vocabulary", limit=scores.shape[-1])
                 choices[first + i] = ids[scores[i, ids].argmax()]
-    if not len(logits):
-        return choices, np.empty(0, np.float32)
     highest = logits.max(-1, keepdims=True)
     totals = np.log(np.exp(logits - highest).sum(-1))
     return choices, logits[np.arange(len(logits)), choices] - highest[:, 0] - totals

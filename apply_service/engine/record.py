@@ -158,16 +158,11 @@ class Calibration:
         try:
             found = cls.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ModelNotLoadable(
-                f"{CALIBRATION_FILE} can't be read: {error!r}", value=str(path), remedy="remove it, or calibrate again"
-            ) from error
+            message, remedy = f"{CALIBRATION_FILE} can't be read: {error!r}", "remove it, or calibrate again"
+            raise ModelNotLoadable(message, value=str(path), remedy=remedy) from error
         if found.weights_sha256 != (actual := hash_weights(directory)):
-            raise ModelNotLoadable(
-                f"{CALIBRATION_FILE} was made for other weights",
-                value=found.weights_sha256,
-                limit=actual,
-                remedy="remove it, or calibrate again",
-            )
+            message, remedy = f"{CALIBRATION_FILE} was made for other weights", "remove it, or calibrate again"
+            raise ModelNotLoadable(message, value=found.weights_sha256, limit=actual, remedy=remedy)
         return found
 
     @classmethod
@@ -179,13 +174,12 @@ class Calibration:
             raise ValueError(f"keys {sorted(values)}, {sorted(limits)}, not {sorted(known)}, {Thresholds._fields}")
         if values["version"] != VERSION:
             raise ValueError(f"version {values['version']} instead of {VERSION}")
-        threshold, confirm, choose = float(values["threshold"]), float(limits["confirm"]), float(limits["choose"])
-        if not all(0 <= chance <= 1 for chance in (threshold, confirm, choose)):
+        threshold, thresholds = float(values["threshold"]), Thresholds(**limits)
+        if not all(0 <= chance <= 1 for chance in (threshold, thresholds.confirm, thresholds.choose)):
             raise ValueError("a threshold is no probability")
-        margin, decides = limits["margin"], limits["decides"]
-        if not (margin is None or 0 <= float(margin) < math.inf) or not isinstance(decides, bool):
+        is_margin = thresholds.margin is None or 0 <= thresholds.margin < math.inf
+        if not is_margin or not isinstance(thresholds.decides, bool):
             raise ValueError(f"{limits} are no thresholds")
-        thresholds = Thresholds(confirm, choose, None if margin is None else float(margin), decides)
         answer, hunk = (ProbabilityMap.from_json(values[name]) for name in ("answer", "hunk"))
         return cls(str(values["weights_sha256"]), threshold, answer, hunk, thresholds)
 

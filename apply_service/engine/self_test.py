@@ -21,6 +21,7 @@ from apply_service.engine.torch_local import KEY_GRAIN, QUERY_GRAIN, TorchEngine
 from apply_service.errors import EngineFailure
 from apply_service.protocols import Part, Prefill, SamplingParams, Session, Window
 
+SEED = 0
 N_PROBES = 8
 """Tokens whose logits are compared."""
 PROMPT_LENGTH = KEY_GRAIN - 6
@@ -65,14 +66,14 @@ class SelfTest:
 
 
 @torch.inference_mode()
-def run_self_test(engine: TorchEngine, *, seed: int = 0) -> SelfTest:
+def run_self_test(engine: TorchEngine) -> SelfTest:
     """Compare every bucket of `engine` with its largest.  Where the largest does not agree with itself, ever coarser
     query rows are tried; `engine.query_grain` is left at what was found.  Raises EngineFailure: what the passes run on
     gives wrong results."""
-    check_device_parts(engine, seed)
+    check_device_parts(engine)
     largest = engine.buckets[-1]
     grains = (QUERY_GRAIN, 4 * QUERY_GRAIN, largest) if engine.attention == "sdpa" else (QUERY_GRAIN,)
-    probe = _Probe(engine, seed)
+    probe = _Probe(engine)
     differing, flipped = dict[int, float](), dict[int, float]()
     try:
         for grain in dict.fromkeys(grains):
@@ -104,9 +105,9 @@ def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, .
 class _Probe:
     """Sessions with the same keys and values of one prompt, and the known tokens that come next."""
 
-    def __init__(self, engine: TorchEngine, seed: int) -> None:
+    def __init__(self, engine: TorchEngine) -> None:
         self.engine = engine
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(SEED)
         n_vocab = engine.model.config.get_text_config().vocab_size
         self.n_prompt = min(PROMPT_LENGTH, engine.context_limit - N_PROBES - 2)
         n_next = min(max(engine.buckets[-1], N_PROBES), KEY_GRAIN, engine.context_limit - self.n_prompt - 1)
@@ -198,26 +199,26 @@ REPLAY_TOLERANCE = 2e-2
 """Of the largest logit: the same kernels, in whatever variant the libraries choose."""
 
 
-def check_device_parts(engine: TorchEngine, seed: int = 0) -> None:
+def check_device_parts(engine: TorchEngine) -> None:
     """Look for a broken driver, compiler or capture; that rows keep their bits is the self-test's matter.  Raises
     EngineFailure: the attention kernel or a replayed pass is wrong; says by how much."""
     errors = []
     if engine.kernels is not None:
         limit = KERNEL_TOLERANCE[engine.pool.shape.dtype]
-        errors.append(("the attention kernel", attention_error(engine.kernels, engine, seed), limit))
+        errors.append(("the attention kernel", attention_error(engine.kernels, engine), limit))
     if engine.has_graphs:
-        errors.append(("a replayed pass", replay_error(engine, seed), REPLAY_TOLERANCE))
+        errors.append(("a replayed pass", replay_error(engine), REPLAY_TOLERANCE))
     for what, error, limit in errors:
         if not error <= limit:
             raise EngineFailure(f"{what} differs from what it replaces", value=error, limit=limit)
 
 
 @torch.inference_mode()
-def attention_error(kernels: Kernels, engine: TorchEngine, seed: int) -> float:
+def attention_error(kernels: Kernels, engine: TorchEngine) -> float:
     """The largest difference of the kernel from plain attention in float32, over random keys and queries of the model's
     shapes, as a share of the largest value."""
     shape, tile = engine.pool.shape, engine.tile
-    generator = torch.Generator(shape.device).manual_seed(seed)
+    generator = torch.Generator(shape.device).manual_seed(SEED)
     n_slots = max(KERNEL_POSITIONS) + KERNEL_ROWS
 
     def draw(*size: int) -> torch.Tensor:
@@ -239,10 +240,10 @@ def attention_error(kernels: Kernels, engine: TorchEngine, seed: int) -> float:
     return worst
 
 
-def replay_error(engine: TorchEngine, seed: int) -> float:
+def replay_error(engine: TorchEngine) -> float:
     """The largest difference between the logits of a pass that was captured for another sequence and of the same pass
     step by step, as a share of the largest logit."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(SEED)
     n_vocab = engine.model.config.get_text_config().vocab_size
     graphed, eager = engine.passes, Passes(engine.device)
     error = 0.0

@@ -39,33 +39,24 @@ SMALL_MODEL = 3e9
 log = logging.getLogger(__name__)
 
 
-class SelfTestStore:
-    """Records in a folder, which is made when the first is kept."""
+def read_self_test(path: Path) -> SelfTest | None:
+    """The record in a file; None if there is none that can be read."""
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        for name in ("differing_rows", "flipped_choices"):
+            values[name] = {int(bucket): float(value) for bucket, value in values[name].items()}
+        return SelfTest(**values | {name: tuple(values[name]) for name in ("buckets", "notes")})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
 
-    def get(self, key: str) -> SelfTest | None:
-        """The record of a key (`fingerprint`); None if there is none that can be read."""
-        try:
-            values: dict[str, Any] = json.loads(self._path(key).read_text(encoding="utf-8"))
-            for name in ("differing_rows", "flipped_choices"):
-                values[name] = {int(bucket): float(value) for bucket, value in values[name].items()}
-            return SelfTest(**values | {name: tuple(values[name]) for name in ("buckets", "notes")})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return None
-
-    def put(self, key: str, found: SelfTest) -> None:
-        """Keep a record, whole or not at all.  A folder that can't be written to keeps none."""
-        path = self._path(key)
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-                json.dump(asdict(found), file)
-            os.replace(file.name, path)
-
-    def _path(self, key: str) -> Path:
-        return self._directory / f"{key}.json"
+def keep_self_test(path: Path, found: SelfTest) -> None:
+    """Keep a record, whole or not at all.  A folder that can't be written to keeps none."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            json.dump(asdict(found), file)
+        os.replace(file.name, path)
 
 
 def fingerprint(model: Any, buckets: Sequence[int], wanted: str = "") -> str:
@@ -92,21 +83,22 @@ def fingerprint(model: Any, buckets: Sequence[int], wanted: str = "") -> str:
 
 
 def find_self_test(
-    model: Any, name: str, buckets: Sequence[int], store: SelfTestStore | None, options: Mapping[str, Any]
+    model: Any, name: str, buckets: Sequence[int], records: Path | None, options: Mapping[str, Any]
 ) -> SelfTest:
-    """Pack the matrices of `model`, and return its self-test with these options of the engine: the one in `store`, or a
-    new one.  Matrices are multiplied in pieces only if more row counts agree that way.  Logs what passes run on.
-    Raises Exception: whatever goes wrong in a model that does not suit the engine."""
+    """Pack the matrices of `model`, and return its self-test with these options of the engine: the one in the folder
+    `records`, or a new one.  Matrices are multiplied in pieces only if more row counts agree that way.  Logs what
+    passes run on.  Raises Exception: whatever goes wrong in a model that does not suit the engine."""
     key = fingerprint(model, buckets, repr(sorted(options.items())))  # packed weights can't be sampled
     pack_matrices(model)
-    known = None if store is None else store.get(key)
+    record = None if records is None else records / f"{key}.json"
+    known = None if record is None else read_self_test(record)
     found = find_options(model, name, buckets, options) if known is None else known
     if known is None and len(found.buckets) < len(buckets) and multiply_in_pieces(model, PIECE):
         in_pieces = replace(find_options(model, name, buckets, options), piece=PIECE)
         found = max(found, in_pieces, key=lambda one: len(one.buckets))
     multiply_in_pieces(model, found.piece)
-    if store is not None and known is None:
-        store.put(key, found)
+    if record is not None and known is None:
+        keep_self_test(record, found)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         # The engine of the self-test is part of a ring of references; its slots are a whole context's.
         gc.collect()
@@ -148,11 +140,6 @@ def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping
             continue
         return replace(found, notes=(*notes, *found.notes))
     raise AssertionError("there is always a way")
-
-
-def found_options(options: Mapping[str, Any], found: SelfTest) -> dict[str, Any]:
-    """The options of an engine that runs as the self-test did."""
-    return {**options, "attention": found.attention, "cuda_graphs": "on" if found.has_graphs else "off"}
 
 
 def buckets_on(model: Any) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from apply_service.engine.attention import (
     fix_frequencies,
 )
 from apply_service.engine.kv_cache import KVShape, SlotEngine, SlotPool
-from apply_service.engine.layout import Layout, WindowRows, pack
+from apply_service.engine.layout import Layout, pack
 from apply_service.engine.passes import (
     GraphSetting,
     PassInputs,
@@ -48,7 +48,6 @@ PyTorch's attention reads all slots of a session.
 """
 QUERY_GRAIN = 4
 """Query rows of one session go through attention in multiples of this; the self-test may ask for more."""
-PREFILL_GRAIN = 64
 KV_CACHE_BYTES = 2**30
 PLAIN_SPLIT = 256
 """Keys per split of attention in the undrafted baseline.
@@ -60,7 +59,7 @@ DOUBLING_ROWS = {"cpu": 24, "mps": 64, "cuda": 256}
 """So many rows double the time of a pass: reading the weights takes as long as computing with them.  On CPUs measured
 for models of 10M to 0.5B weights (docs/decisions.md), elsewhere estimated."""
 
-KnownAnswer = Callable[[WindowRows, Window], Sequence[int] | None]
+KnownAnswer = Callable[[Window], Sequence[int] | None]
 """The tokens that the rows of a window must choose, whatever the model says.  None: the model chooses."""
 
 
@@ -105,12 +104,12 @@ class TorchEngine(SlotEngine):
         self._logit_scale: float = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
         self.n_vocab: int = len(model.get_input_embeddings().weight)
         self.device = next(model.parameters()).device
-        self.pass_times = {bucket: 1 + bucket / DOUBLING_ROWS.get(self.device.type, 24) for bucket in self.buckets}
+        doubling = DOUBLING_ROWS.get(self.device.type, 24)
         shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
         super().__init__(
             shape,
             context_limit=config.max_position_embeddings,
-            prefill_grain=max(1, min(PREFILL_GRAIN, self.buckets[-1] // 2)),
+            pass_times={bucket: 1 + bucket / doubling for bucket in self.buckets},
             key_grain=KEY_GRAIN,
             kv_cache_bytes=kv_cache_bytes,
             prefix_cache_bytes=prefix_cache_bytes,
@@ -126,10 +125,6 @@ class TorchEngine(SlotEngine):
         self.attends_in_blocks = self.device.type == "cpu" or self.kernels is not None
 
     @property
-    def max_draft(self) -> int:
-        return self.buckets[-1] - 1
-
-    @property
     def attention(self) -> Literal["sdpa", "triton"]:
         """What attention runs on."""
         return "sdpa" if self.kernels is None else "triton"
@@ -141,14 +136,8 @@ class TorchEngine(SlotEngine):
 
     def plain(self) -> TorchEngine:
         """The fastest undrafted run of the same model: the baseline of every speed-up."""
-        return TorchEngine(
-            self.model, name=self.name, buckets=self.buckets, padded=False, pool=self.pool, **self._options
-        )
-
-    def _cache_owner(self, owner: str, slots: range) -> str:
-        # If attention reads all slots of a session, only sessions with equally many slots have the same bits.
-        is_exact = self.determinism == "bitwise" and not self.attends_in_blocks
-        return f"{len(slots)} {owner}" if is_exact else owner
+        shared = {"name": self.name, "buckets": self.buckets, "pool": self.pool, **self._options}
+        return TorchEngine(self.model, padded=False, **shared)
 
     @torch.inference_mode()
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
@@ -208,7 +197,7 @@ class TorchEngine(SlotEngine):
         if self._known is not None:
             windows = [part for part in parts if isinstance(part, Window)]
             for rows, window in zip(layout.windows, windows, strict=True):
-                if (ids := self._known(rows, window)) is not None:
+                if (ids := self._known(window)) is not None:
                     known.append((rows.first, ids))
         inputs = self.passes.inputs(key)
         inputs.fill(layout, known, tiles)
@@ -245,6 +234,4 @@ class TorchEngine(SlotEngine):
         return logits if self._softcap is None else torch.tanh(logits / self._softcap) * self._softcap
 
     def _n_keys(self, session: Session, n_filled: int) -> int:
-        if not self.padded:
-            return n_filled
-        return super()._n_keys(session, n_filled) if self.attends_in_blocks else len(session.slots)
+        return super()._n_keys(session, n_filled) if self.padded else n_filled

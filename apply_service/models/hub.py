@@ -73,11 +73,10 @@ def ask(name: str) -> Offer:
     model, library = known(name), client()
     try:
         info = library.model_info(model.hub_id, revision=model.revision, timeout=HUB_TIMEOUT_S)
-        files = library.snapshot_download(
-            model.hub_id, revision=info.sha, allow_patterns=list(DATA_FILES), dry_run=True
-        )
-    except Exception as error:  # no network, no such model, no permission: all the same to the caller
-        raise _unknown(name, f"the model could not be found or downloaded: {first_line(error)}") from error
+        wanted: dict[str, Any] = {"revision": info.sha, "allow_patterns": list(DATA_FILES)}
+        files = library.snapshot_download(model.hub_id, **wanted, dry_run=True)
+    except Exception as error:
+        raise _not_found(name, error) from error
     n_missing = sum(file.file_size or 0 for file in files if not file.is_cached)
     licence = getattr(info.card_data, "license", None) or "not stated"
     return Offer(sum(file.file_size or 0 for file in files), n_missing, str(info.sha), str(licence))
@@ -88,11 +87,10 @@ def pull(name: str, revision: str | None = None, *, allow_code: bool = False) ->
     model, library = known(name), client()
     patterns = [*DATA_FILES, "*.py"] if allow_code else list(DATA_FILES)
     try:
-        return Path(
-            library.snapshot_download(model.hub_id, revision=revision or model.revision, allow_patterns=patterns)
-        )
-    except Exception as error:  # as in `ask`
-        raise _unknown(name, f"the model could not be found or downloaded: {first_line(error)}") from error
+        commit = revision or model.revision
+        return Path(library.snapshot_download(model.hub_id, revision=commit, allow_patterns=patterns))
+    except Exception as error:
+        raise _not_found(name, error) from error
 
 
 def find(name: str) -> Path | None:
@@ -102,8 +100,8 @@ def find(name: str) -> Path | None:
         library = client()
     except MissingDependency:
         return None
+    wanted: dict[str, Any] = {"revision": model.revision, "allow_patterns": list(DATA_FILES)}
     try:
-        wanted: dict[str, Any] = {"revision": model.revision, "allow_patterns": list(DATA_FILES)}
         return Path(library.snapshot_download(model.hub_id, **wanted, local_files_only=True))
     except library.errors.LocalEntryNotFoundError:
         return None
@@ -126,8 +124,8 @@ def find_or_pull(name: str, *, allow_code: bool) -> Path:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # standard error is the caller's
     try:  # one look before the client's many patient retries
         library.get_hf_file_metadata(library.hf_hub_url(name, "config.json"), timeout=HUB_TIMEOUT_S)
-    except Exception as error:  # as in `ask`
-        raise _unknown(name, f"the model could not be found or downloaded: {first_line(error)}") from error
+    except Exception as error:
+        raise _not_found(name, error) from error
     return pull(name, allow_code=allow_code)
 
 
@@ -161,6 +159,11 @@ def remove(name: str) -> int:
 def first_line(error: Exception) -> str:
     """The first line of an error's text."""
     return str(error).strip().split("\n", 1)[0][:300]
+
+
+def _not_found(name: str, error: Exception) -> UnknownModel:
+    """No network, no such model, no permission: all the same to the caller."""
+    return _unknown(name, f"the model could not be found or downloaded: {first_line(error)}")
 
 
 def _unknown(name: str, message: str) -> UnknownModel:

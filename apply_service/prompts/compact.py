@@ -21,15 +21,7 @@ import numpy as np
 from apply_service.errors import Truncated
 from apply_service.prompts.compact_lines import LineConstraint, LineVocabulary
 from apply_service.prompts.tokenizer import Offsets
-from apply_service.protocols import (
-    Constraint,
-    DraftSource,
-    DraftSources,
-    EditJob,
-    StopFinder,
-    TextStream,
-    TokenIds,
-)
+from apply_service.protocols import Constraint, DraftSource, DraftSources, EditJob, StopFinder, TextStream, TokenIds
 from apply_service.types import LineOp, Prediction, keep_all
 
 
@@ -151,9 +143,9 @@ class Compact:
         ops = prediction.ops
         keeps = keep_all(job.original)
         takes = [LineOp("take", None, i, line) for i, line in enumerate(prediction.update_lines)]
-        (predicted, predicted_starts), (original, original_starts), (update, update_starts) = map(
-            self._encode, (ops, keeps, takes)
-        )
+        predicted, predicted_starts = self._encode(ops)
+        original, original_starts = self._encode(keeps)
+        update, update_starts = self._encode(takes)
         return DraftSources(
             predicted=self._source("predicted", ops, np.append(predicted, self.vocabulary.end)),
             original=self._source("original", keeps, original),
@@ -177,7 +169,7 @@ class Compact:
         self, name: Literal["predicted", "original", "update"], ops: Sequence[LineOp], ids: TokenIds
     ) -> DraftSource:
         text = "".join(["\n" + op.text for op in ops])
-        starts = np.concatenate([[0], np.cumsum(self.vocabulary.byte_lengths(ids))])
+        starts = np.concatenate([[0], np.cumsum(self.vocabulary.byte_lengths[ids])])
         if not text.isascii():
             # Bytes to characters; a place inside a character counts as its start.
             is_start = np.append((np.frombuffer(text.encode(), dtype=np.uint8) & 0xC0) != 0x80, True)

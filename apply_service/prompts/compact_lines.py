@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from apply_service.errors import ModelNotLoadable
 from apply_service.prompts.byte_pairs import BYTE_ALPHABET, PIECES, BytePairs
@@ -58,7 +57,7 @@ class LineVocabulary:
         self._bytes = [b""] * self.n_tokens
         for text, token in spec["model"]["vocab"].items():
             self._bytes[token] = bytes(BYTE_ALPHABET[char] for char in text)
-        self._lengths = np.array([len(piece) for piece in self._bytes], dtype=np.int64)
+        self.byte_lengths = np.array([len(piece) for piece in self._bytes], dtype=np.int64)
         self._cache: dict[str, TokenIds] = {}
 
     @classmethod
@@ -82,9 +81,6 @@ class LineVocabulary:
     def kind_of(self, tag: int) -> TagKind:
         return TAG_KINDS[(tag - self.first_tag) // N_PHASES]
 
-    def phase_of(self, tag: int) -> int:
-        return (tag - self.first_tag) % N_PHASES
-
     @cached_property
     def singles(self) -> list[TokenSet]:
         """For each token, the set that holds only it."""
@@ -106,12 +102,7 @@ class LineVocabulary:
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Control tokens give no bytes."""
-        table = self._bytes
-        return b"".join([table[token] for token in ids])
-
-    def byte_lengths(self, ids: TokenIds) -> npt.NDArray[np.int64]:
-        """How many bytes each token covers."""
-        return self._lengths[ids]
+        return b"".join([self._bytes[token] for token in ids])
 
 
 # -- the constraint --------------------------------------------------------------------------------------------------
@@ -136,11 +127,7 @@ class LineConstraint(Masks[ListingState]):
     """
 
     def __init__(
-        self,
-        vocabulary: LineVocabulary,
-        original: Sequence[str],
-        update: Sequence[str],
-        matches: Mapping[int, int],
+        self, vocabulary: LineVocabulary, original: Sequence[str], update: Sequence[str], matches: Mapping[int, int]
     ) -> None:
         super().__init__(ListingState())
         self._vocabulary = vocabulary
@@ -192,17 +179,12 @@ class LineConstraint(Masks[ListingState]):
             state.is_lost = token != state.line[state.line_at]
             state.line_at += 1
             return
-        if token == vocabulary.end:
-            state.is_over, state.is_lost = True, at < len(self._original)
-            return
         if not vocabulary.is_tag(token):
-            state.is_lost = True
+            state.is_over = token == vocabulary.end
+            state.is_lost = not state.is_over or at < len(self._original)
             return
-        kind, phase, reached = (
-            vocabulary.kind_of(token),
-            vocabulary.phase_of(token),
-            self._last_reached(state.update_at),
-        )
+        kind, phase = vocabulary.kind_of(token), (token - vocabulary.first_tag) % N_PHASES
+        reached = self._last_reached(state.update_at)
         state.line_at = 0
         if kind == "take":
             taken = state.update_at + (phase - state.update_at) % N_PHASES

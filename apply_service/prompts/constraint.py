@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -79,7 +80,7 @@ class VocabularyBytes:
         self._ids: dict[bytes, list[int]] = defaultdict(list)
         for token, piece in self._pieces.items():
             self._ids[piece].append(token)
-        if any(bytes([byte]) not in self._ids for byte in range(256)):
+        if not self._ids.keys() >= {bytes([byte]) for byte in range(256)}:
             raise ValueError("the vocabulary lacks single bytes")
         self.longest = max(map(len, self._ids))
 
@@ -113,12 +114,11 @@ class VocabularyBytes:
 
     def longer(self, start: bytes) -> Iterator[tuple[bytes, list[int]]]:
         """The pieces that begin with `start` and go on, with their ids."""
-        for at in range(bisect_left(self._sorted, start), len(self._sorted)):
+        for at in range(bisect_right(self._sorted, start), len(self._sorted)):
             piece = self._sorted[at]
             if not piece.startswith(start):
                 return
-            if len(piece) > len(start):
-                yield piece, self._ids[piece]
+            yield piece, self._ids[piece]
 
     @cached_property
     def _sorted(self) -> list[bytes]:
@@ -154,13 +154,7 @@ class SourceConstraint(Masks[TextState]):
     """
 
     def __init__(
-        self,
-        vocabulary: VocabularyBytes,
-        lines: Iterable[str],
-        *,
-        end_id: int,
-        before: str = "",
-        after: str = "",
+        self, vocabulary: VocabularyBytes, lines: Iterable[str], *, end_id: int, before: str = "", after: str = ""
     ) -> None:
         super().__init__(TextState(is_opening=bool(before)))
         self._vocabulary = vocabulary
@@ -198,11 +192,8 @@ class SourceConstraint(Masks[TextState]):
         A line end that could also begin `after` counts as an empty line if the sources have one.  The rest of `after`
         may follow either way.
         """
-        while True:
-            line, end, rest = state.line.partition(b"\n")
-            if not end or line + end not in self._lines:
-                break
-            state.line = rest
+        while (cut := state.line.find(b"\n") + 1) and state.line[:cut] in self._lines:
+            state.line = state.line[cut:]
         first, last = self._units_from(state.line)
         state.is_lost = bool(state.line) and first == last
 
@@ -211,36 +202,31 @@ class SourceConstraint(Masks[TextState]):
             return None
         if state.is_over:
             return np.array([self._end_id], dtype=np.int64)
-        place = (state.is_opening, state.line)
-        if place not in self._kept:
-            self._kept[place] = np.array(sorted(self._following(*place)), dtype=np.int64)
-        return self._kept[place]
-
-    def _following(self, is_opening: bool, line: bytes) -> set[int]:
+        place = is_opening, line = state.is_opening, state.line
+        if place in self._kept:
+            return self._kept[place]
         vocabulary = self._vocabulary
         found = {self._end_id} if line in self._ends and not is_opening else set()
         known = b""  # the rest of the unit before, whose beginnings have been looked up
         first, last = self._units_from(line)
         for unit in [self._before] if is_opening else self._units[first:last]:
             rest = unit[len(line) :]
-            for size in range(_n_common(known, rest) + 1, min(len(rest), vocabulary.longest) + 1):
+            shared = takewhile(lambda pair: pair[0] == pair[1], zip(known, rest, strict=False))
+            for size in range(len([*shared]) + 1, min(len(rest), vocabulary.longest) + 1):
                 found.update(vocabulary.ids(rest[:size]))
             if is_opening or unit in self._lines:
                 for piece, ids in vocabulary.longer(rest):
                     start = piece[len(rest) :]
                     if start not in self._starts:
-                        state = TextState(start)
-                        self._end_lines(state)
-                        self._starts[start] = not state.is_lost
+                        begun = TextState(start)
+                        self._end_lines(begun)
+                        self._starts[start] = not begun.is_lost
                     if self._starts[start]:
                         found.update(ids)
             known = rest
-        return found
+        self._kept[place] = np.array(sorted(found), dtype=np.int64)
+        return self._kept[place]
 
     def _units_from(self, line: bytes) -> tuple[int, int]:
         """The range of the units that begin with `line`."""
         return bisect_left(self._units, line), bisect_left(self._units, line + NO_TEXT)
-
-
-def _n_common(one: bytes, other: bytes) -> int:
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -1,6 +1,6 @@
 """A target on another server that speaks OpenAI's chat completions.
 
-    endpoint (where, as whom, how patient) -> messages (request, answer) -> client (one call, its retries) -> target
+    messages (request, answer) -> client (where, as whom, how patient; one call, its retries) -> target
 
 The edit is read, merged and checked here; the server chooses the tokens.  The answer lacks what the server does not
 report.

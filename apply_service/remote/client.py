@@ -1,32 +1,112 @@
-"""Calls to one server.  A call is retried as long as nothing of an answer has come.
+"""One server: its address, key and abilities, from the settings, and the calls to it.  A call is retried as long as
+nothing of an answer has come.
 
-Calls run in an event loop in a thread of its own.  Another thread takes the text of a call piece by piece, and then its
-reply or error.  Stopping a call closes its connection.
+Calls run in an event loop in a thread of its own; other threads wait for what they give.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from queue import SimpleQueue
-from typing import Any, Self
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import httpx2
 from anyio.from_thread import start_blocking_portal
 
-from apply_service.errors import ApplyError, DeadlineExceeded, RemoteFailure
-from apply_service.remote.endpoint import Endpoint
+from apply_service.errors import ApplyError, DeadlineExceeded, RemoteFailure, SettingsError
 from apply_service.remote.messages import AGAIN, REPORT, Reply, Transcript, error_of, is_passing
+from apply_service.settings import ENV_KEY, VLLM, Settings
 
 ERROR_BYTES = 65536
 """No more of an error's body is read."""
 
+# -- where and as whom ------------------------------------------------------------------------------------------------
+VLLM_TAKES = frozenset({"usage", "logprobs", "seed", "vllm_xargs"})
+"""What every vLLM takes.  It ignores the last one without our plug-in."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One server, and how to ask it."""
+
+    url: str
+    """It ends with the version, without a slash."""
+    key: str | None = field(default=None, repr=False)
+    takes: frozenset[str] = frozenset()
+    """What the server takes beyond plain chat completions: words of the setting `remote_takes`."""
+    n_retries: int = 3
+    backoff_s: float = 0.5
+    """Wait before the first retry; twice as long before each further one."""
+    connect_timeout_s: float = 10.0
+    silence_timeout_s: float = 60.0
+    total_timeout_s: float = 120.0
+    """The deadline of a request that names none."""
+    max_bytes: int = 64 * 2**20
+    """Of an answer, events included."""
+
+    @classmethod
+    def of(cls, settings: Settings, environment: Mapping[str, str] | None = None) -> Endpoint:
+        """Raises SettingsError: the URL is missing or is not a server's; the variable of the key is not set, or holds
+        no key."""
+        is_vllm = settings.engine == VLLM
+        url = _url(settings.vllm_url, "vllm_url") if is_vllm else _url(settings.remote_url, "remote_url")
+        environment = os.environ if environment is None else environment
+        key = settings.remote_key
+        variable = key.removeprefix(ENV_KEY) if key is not None and key.startswith(ENV_KEY) else None
+        if variable is not None:
+            key = environment.get(variable, "")
+        if not (key is None or (key.isascii() and key.isprintable() and key.strip() == key != "")):
+            # The key itself is not quoted.
+            limit = "printable ASCII, or env:NAME of a variable that holds it"
+            remedy = "Correct remote_key, or set that variable."
+            raise SettingsError("remote_key is no key.", value=variable, limit=limit, remedy=remedy)
+        return cls(
+            # A vLLM server is named without the version.
+            url=f"{url}/v1" if is_vllm and not urlsplit(url).path else url,
+            key=key,
+            takes=frozenset(settings.remote_takes) | (VLLM_TAKES if is_vllm else frozenset()),
+            n_retries=settings.remote_retries,
+            silence_timeout_s=settings.remote_silence_timeout_s,
+            total_timeout_s=settings.default_timeout_s,
+        )
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of every request."""
+        return {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
+
+
+def _url(url: str | None, name: str) -> str:
+    if url is None:
+        remedy = f"Set {name} (--{name.replace('_', '-')})."
+        raise SettingsError(f"A remote model needs {name}.", limit="https://HOST/v1", remedy=remedy)
+    try:
+        parts = urlsplit(url)
+        is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_server = is_server and not (parts.query or parts.fragment or parts.username is not None)
+    except ValueError:
+        is_server = False
+    if not is_server:
+        raise SettingsError(
+            f"{name} is not the URL of a server.",
+            # One with a password in it is not repeated: errors go to logs.
+            value=None if "@" in url else url,
+            limit="http(s)://HOST:PORT/v1",
+            remedy="Correct it; a key goes to remote_key.",
+        )
+    return url.rstrip("/")
+
+
+# -- the calls --------------------------------------------------------------------------------------------------------
 class Passing(Exception):
     """A fault that a retry may mend: nothing of an answer has come.  `error` is raised if no retry is left."""
 
@@ -36,31 +116,12 @@ class Passing(Exception):
         self.wait_s = wait_s
 
 
-class Call:
-    """One call.  A context manager: leaving it stops it."""
+class Call(NamedTuple):
+    """One call: `texts` waits for the pieces of the answer, `reply` for the whole of it, or for the call's ApplyError.
+    Any thread may cancel `reply`: the connection is then closed, and the texts end."""
 
-    def __init__(self, texts: SimpleQueue[str | None], future: Future[Reply]) -> None:
-        """`texts`: the pieces as they come, then None."""
-        self._texts = texts
-        self._future = future
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Close the connection if the call has not ended.  Any thread may call this; `texts` then ends."""
-        self._future.cancel()
-
-    def texts(self) -> Iterator[str]:
-        """Wait for the pieces of the answer, and yield them as they come."""
-        return iter(self._texts.get, None)
-
-    def reply(self) -> Reply:
-        """Wait for the whole answer.  Raises the call's ApplyError."""
-        return self._future.result()
+    texts: Iterator[str]
+    reply: Future[Reply]
 
 
 class RemoteClient:
@@ -87,11 +148,10 @@ class RemoteClient:
     def call(self, body: Mapping[str, Any], *, limit_chars: int | None, timeout_s: float) -> Call:
         """Begin a call and return at once.  `limit_chars`: no answer to this edit is longer."""
         texts: SimpleQueue[str | None] = SimpleQueue()
-        # ASCII only: a file may hold lone surrogates, which UTF-8 cannot.
-        content = json.dumps(body).encode()
+        content = json.dumps(body).encode()  # ASCII only: a file may hold lone surrogates, which UTF-8 cannot
         future = self._portal.start_task_soon(self._ask, content, texts.put, limit_chars, timeout_s)
         future.add_done_callback(lambda _: texts.put(None))
-        return Call(texts, future)
+        return Call(iter(texts.get, None), future)
 
     async def _ask(
         self, content: bytes, on_text: Callable[[str], None], limit_chars: int | None, timeout_s: float
@@ -118,43 +178,40 @@ class RemoteClient:
     async def _try(self, content: bytes, on_text: Callable[[str], None], transcript: Transcript) -> Reply:
         """Ask once.  Raises Passing: nothing of an answer came, and may come a moment later; ApplyError: it was
         refused, is too large, is no whole answer, or broke off."""
-        endpoint, url = self.endpoint, self.endpoint.url
-        headers = {"Content-Type": "application/json", **endpoint.headers}
-        refused, n_bytes = bytearray(), 0
+        url, limit, n_bytes, refused = self.endpoint.url, self.endpoint.max_bytes, 0, bytearray()
+        headers = {"Content-Type": "application/json", **self.endpoint.headers}
+        asked = self._http.stream("POST", f"{url}/chat/completions", content=content, headers=headers)
         try:
-            async with self._http.stream(
-                "POST", f"{url}/chat/completions", content=content, headers=headers
-            ) as response:
-                is_answer, limit = response.status_code == HTTPStatus.OK, endpoint.max_bytes
+            async with asked as response:
+                status = response.status_code
                 async for piece in response.aiter_bytes():
                     n_bytes += len(piece)
-                    if not is_answer and n_bytes > ERROR_BYTES:
-                        break
-                    if n_bytes > limit:
+                    if status != HTTPStatus.OK:
+                        refused += piece
+                        if n_bytes > ERROR_BYTES:
+                            break
+                    elif n_bytes > limit:
                         message, remedy = "The remote server's answer is too large.", "Use another model."
                         raise RemoteFailure(message, value=n_bytes, limit=limit, remedy=remedy)
-                    if not is_answer:
-                        refused += piece
-                        continue
-                    for text in transcript.feed(piece):
-                        on_text(text)
-                if not is_answer:
-                    refusal = error_of(response.status_code, bytes(refused))
-                    if is_passing(response.status_code):
+                    else:
+                        for text in transcript.feed(piece):
+                            on_text(text)
+                if status != HTTPStatus.OK:
+                    refusal = error_of(status, bytes(refused))
+                    if is_passing(status):
                         raise Passing(refusal, asked_wait_s(response.headers.get("Retry-After")))
                     raise refusal
         except httpx2.ConnectTimeout as error:
             raise Passing(_unreachable("no connection in time", url)) from error
         except httpx2.TimeoutException as error:
-            raise self._late("The remote server was silent for too long.", endpoint.silence_timeout_s) from error
+            raise self._late("The remote server was silent for too long.", self.endpoint.silence_timeout_s) from error
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             name = type(error).__name__
             if n_bytes:
                 raise RemoteFailure("The remote server's answer broke off.", value=name, remedy=AGAIN) from error
-            found = _unreachable(name, url)
             if isinstance(error, httpx2.DecodingError | httpx2.UnsupportedProtocol | httpx2.InvalidURL):
-                raise found from error
-            raise Passing(found) from error
+                raise _unreachable(name, url) from error
+            raise Passing(_unreachable(name, url)) from error
         return transcript.finish()
 
     def _late(self, message: str, limit_s: float) -> DeadlineExceeded:
@@ -189,6 +246,5 @@ def served_models(endpoint: Endpoint) -> list[str]:
 
 
 def _unreachable(why: str, url: str) -> RemoteFailure:
-    return RemoteFailure(
-        f"The remote server cannot be reached ({why}).", value=url, remedy="Start it, or mend the URL."
-    )
+    message = f"The remote server cannot be reached ({why})."
+    return RemoteFailure(message, value=url, remedy="Start it, or mend the URL.")

@@ -18,7 +18,6 @@ from apply_service.engine.vllm.message import encode_edit
 from apply_service.errors import ApplyError, ContextLimitExceeded, Overloaded, RemoteFailure, Truncated
 from apply_service.prompts.chat import TAGS, Chat, chat_messages
 from apply_service.protocols import EditJob
-from apply_service.remote.endpoint import Endpoint
 from apply_service.types import ApplyRequest
 
 AGAIN = "Send the edit again."
@@ -35,9 +34,8 @@ REMEDIES = {
 }
 
 
-def encode_call(model: str, job: EditJob, request: ApplyRequest, endpoint: Endpoint) -> dict[str, Any]:
-    """The body of a request for the merged file of `job`."""
-    takes = endpoint.takes
+def encode_call(model: str, job: EditJob, request: ApplyRequest, takes: frozenset[str]) -> dict[str, Any]:
+    """The body of a request for the merged file of `job`.  `takes`: see `Endpoint`."""
     body: dict[str, Any] = {
         "model": model,
         "messages": chat_messages(job),
@@ -66,6 +64,10 @@ class _In(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
 
+def _count(*path: str) -> Any:
+    return Field(None, ge=0, validation_alias=AliasPath(*path))
+
+
 class TokenIn(_In):
     token: str
     bytes: list[Annotated[int, Field(ge=0, le=255)]] | None = None
@@ -81,15 +83,13 @@ class ChoiceIn(_In):
 
 
 class UsageIn(_In):
+    """Counts, named as in `DecodeStats`, but for `rejected_tokens`."""
+
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(ge=0)
-    cached: int | None = Field(None, ge=0, validation_alias=AliasPath("prompt_tokens_details", "cached_tokens"))
-    accepted: int | None = Field(
-        None, ge=0, validation_alias=AliasPath("completion_tokens_details", "accepted_prediction_tokens")
-    )
-    rejected: int | None = Field(
-        None, ge=0, validation_alias=AliasPath("completion_tokens_details", "rejected_prediction_tokens")
-    )
+    cached_prompt_tokens: int | None = _count("prompt_tokens_details", "cached_tokens")
+    accepted_tokens: int | None = _count("completion_tokens_details", "accepted_prediction_tokens")
+    rejected_tokens: int | None = _count("completion_tokens_details", "rejected_prediction_tokens")
 
 
 class AnswerIn(_In):
@@ -123,8 +123,8 @@ class Transcript:
     def __init__(self, limit_chars: int | None = None) -> None:
         """`limit_chars`: a longer answer is refused, as it would never end."""
         self._limit_chars = limit_chars
-        self._line: list[bytes] = []
-        """Pieces of the line that has not ended."""
+        self._held = bytearray()
+        """The line that has not ended."""
         self._data: list[str] = []
         self._texts: list[str] = []
         self._n_chars = 0
@@ -133,19 +133,14 @@ class Transcript:
         self._usage: UsageIn | None = None
         self._started = time.monotonic()
         self.is_done = False
-        """Whether the stream has ended."""
 
     def feed(self, piece: bytes) -> Iterator[str]:
-        """The texts of the server-sent events that end in this piece of the stream.  A piece may be cut anywhere.
-
-        Raises the errors of `take`.
-        """
-        ended, newline, rest = piece.rpartition(b"\n")
-        if not newline:
-            self._line.append(piece)
+        """The texts of the server-sent events that end in this piece of the stream, which may be cut anywhere.  Raises
+        the errors of `take`."""
+        self._held += piece
+        if b"\n" not in piece:
             return
-        lines = b"".join([*self._line, ended]).split(b"\n")
-        self._line = [rest]
+        *lines, self._held = self._held.split(b"\n")
         for raw in lines:
             try:
                 line = raw.removesuffix(b"\r").decode()
@@ -180,8 +175,8 @@ class Transcript:
             return ""
         choice = answer.choices[0]
         if choice.refusal:
-            value = choice.refusal[:MAX_QUOTE_CHARS]
-            raise RemoteFailure("The remote model refused.", value=value, remedy="Use another model.")
+            quoted = choice.refusal[:MAX_QUOTE_CHARS]
+            raise RemoteFailure("The remote model refused.", value=quoted, remedy="Use another model.")
         text = choice.content or ""
         if text and self._finish_reason is not None:
             raise RemoteFailure("The remote server wrote on after its end.", remedy=REPORT)

@@ -22,7 +22,7 @@ from apply_service.types import ApplyRequest, DecodeStats, TokenEvent
 SPARE_CHARS = 1024
 NEVER_REPORTED = frozenset({"passes", "prefill_passes", "rejections", "accepted_by_source"})
 """Counts that only an engine here has."""
-REPORTED = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens", "accepted_tokens", "drafted_tokens")
+REPORTED = {"prompt_tokens", "completion_tokens", "cached_prompt_tokens", "accepted_tokens", "drafted_tokens"}
 """Counts that a server may report."""
 
 
@@ -51,12 +51,13 @@ class RemoteTarget:
                 if job.update.strip() and not job.instruction.strip():  # an instruction may ask for anything
                     longest = max(len(job.original) + len(job.update), len(job.prediction.text))
                     limit_chars = len(TAGS.wrap("")) + longest + SPARE_CHARS
-                body = encode_call(self._model, job, request, endpoint)
-                calls.append(stack.enter_context(self.client.call(body, limit_chars=limit_chars, timeout_s=timeout_s)))
-                deadline.on_cancel(calls[-1].stop)
+                body = encode_call(self._model, job, request, endpoint.takes)
+                calls.append(self.client.call(body, limit_chars=limit_chars, timeout_s=timeout_s))
+                stack.callback(calls[-1].reply.cancel)
+                deadline.on_cancel(calls[-1].reply.cancel)
             for call in calls:
                 stream = TagStream(TAGS)
-                for text in call.texts():
+                for text in call.texts:
                     merged = stream.push(text)
                     if merged and is_streamed:
                         yield TokenEvent(merged)
@@ -65,7 +66,7 @@ class RemoteTarget:
                     yield TokenEvent(merged)
             deadline.check()
             for call in calls:
-                reply = call.reply()
+                reply = call.reply.result()
                 merged = TAGS.unwrap(reply.text)
                 decided.append(Decided(merged, line_logprobs(reply.text, reply.tokens), count(reply)))
         return decided
@@ -88,12 +89,9 @@ def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
         message = "`drafter`: a remote model drafts by itself, or not at all"
         raise UnsupportedParameter(message, value=request.drafter, remedy="leave `drafter` out")
     if request.constrain == "sources":
-        raise UnsupportedParameter(
-            "`constrain`: a remote model's tokens can't be constrained from here",
-            value="sources",
-            limit="none",
-            remedy="leave `constrain` out, or use a model that is loaded here",
-        )
+        message = "`constrain`: a remote model's tokens can't be constrained from here"
+        remedy = "leave `constrain` out, or use a model that is loaded here"
+        raise UnsupportedParameter(message, value="sources", limit="none", remedy=remedy)
     if request.seed and "seed" not in takes:
         message = "`seed`: the remote server is not known to take one"
         remedy = "leave `seed` out, or add `seed` to remote_takes"
@@ -114,13 +112,8 @@ def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
 def count(reply: Reply) -> DecodeStats:
     """The counts that the server reported, and the names of those that it did not.  The whole call counts as decoding,
     with network and prompt, because what a server buffers can't be seen from here."""
-    counts: dict[str, int | None] = dict.fromkeys(REPORTED)
-    if (usage := reply.usage) is not None:
-        counts["prompt_tokens"] = usage.prompt_tokens
-        counts["completion_tokens"] = usage.completion_tokens
-        counts["cached_prompt_tokens"] = usage.cached
-        if usage.accepted is not None and usage.rejected is not None:
-            counts["accepted_tokens"] = usage.accepted
-            counts["drafted_tokens"] = usage.accepted + usage.rejected
-    known = {name: value for name, value in counts.items() if value is not None}
-    return DecodeStats(decode_s=reply.seconds, unknown=NEVER_REPORTED | (counts.keys() - known.keys()), **known)  # type: ignore[arg-type]
+    counts = {} if reply.usage is None else reply.usage.model_dump(exclude_none=True)
+    rejected, accepted = counts.pop("rejected_tokens", None), counts.pop("accepted_tokens", None)
+    if accepted is not None and rejected is not None:
+        counts |= {"accepted_tokens": accepted, "drafted_tokens": accepted + rejected}
+    return DecodeStats(decode_s=reply.seconds, unknown=NEVER_REPORTED | (REPORTED - counts.keys()), **counts)

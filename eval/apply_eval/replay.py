@@ -24,11 +24,9 @@ from tokenizers import Tokenizer
 from apply_service.build import load_target
 from apply_service.deadline import Deadline
 from apply_service.engine.attention import register
-from apply_service.engine.layout import WindowRows
 from apply_service.engine.loading import LoadedModel, make_ready, most_rows, pick_device
 from apply_service.engine.memory import MemoryPlan, plan_memory, refuse_plan
 from apply_service.engine.record import ModelRecord
-from apply_service.engine.self_test_store import SelfTestStore
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
 from apply_service.engine.weights import Weights, bring, dtype_of, refuse_format
 from apply_service.errors import Truncated, UnknownModel
@@ -157,10 +155,10 @@ class ReplayEngine(TorchEngine):
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         return [None if found is None else replace(found, logprobs=None) for found in super().step(parts)]
 
-    def _known_ids(self, rows: WindowRows, window: Window) -> Sequence[int] | None:
+    def _known_ids(self, window: Window) -> Sequence[int] | None:
         session = window.session
-        answer = self._by_session.get(session)
-        return None if answer is None else known_ids(answer, rows.position - len(session.prompt_ids), rows.n_rows)
+        answer, n_written = self._by_session.get(session), session.length + 1 - len(session.prompt_ids)
+        return None if answer is None else known_ids(answer, n_written, window.n_rows)
 
 
 # -- making a model ----------------------------------------------------------------------------------------------------
@@ -173,7 +171,7 @@ def load_replay(
     window: int | None = None,
     kv_cache_bytes: int = KV_CACHE_BYTES,
     prefix_cache_bytes: int = 0,
-    self_tests: SelfTestStore | None = None,
+    self_tests: Path | None = None,
     **engine_options: Any,
 ) -> LoadedModel:
     """What `load_model` is for models: `name` is "replay:SHAPE".  Weights `own` are as the shape says.
@@ -183,18 +181,10 @@ def load_replay(
     room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
     planned = {"n_rows": most_rows(window), **room, **engine_options}
     model, plan = make_model(shape, where, dtype, weights=weights, room=planned)
-    return make_ready(
-        model,
-        name,
-        ModelRecord(),
-        FILES,
-        room,
-        engine_options,
-        window=window,
-        self_tests=self_tests,
-        memory=plan,
-        engine_type=ReplayEngine,
+    engine, found = make_ready(
+        model, name, room, engine_options, window=window, self_tests=self_tests, engine_type=ReplayEngine
     )
+    return LoadedModel(engine, FILES, ModelRecord(), found, plan)
 
 
 def make_model(
@@ -346,7 +336,7 @@ def open_any(name: str, settings: Settings) -> Target:
         window=settings.window,
         kv_cache_bytes=settings.kv_cache_mb * 2**20,
         prefix_cache_bytes=settings.prefix_cache_mb * 2**20,
-        self_tests=SelfTestStore(settings.state_path / "self-tests"),
+        self_tests=settings.state_path / "self-tests",
     )
     engine = cast(ReplayEngine, loaded.engine)
     return ReplayTarget(name, engine, Replay(engine.answers))

@@ -108,7 +108,7 @@ def usage_fields(answer: Mapping[str, Any], latency_s: float) -> dict[str, Any]:
         usage = UsageIn.model_validate(answer.get("usage"))
     except ValidationError:
         return {}
-    n_tokens, accepted, rejected = usage.completion_tokens, usage.accepted, usage.rejected
+    n_tokens, accepted, rejected = usage.completion_tokens, usage.accepted_tokens, usage.rejected_tokens
     return {
         "n_prompt_tokens": usage.prompt_tokens,
         "n_tokens": n_tokens,

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 
-from apply_service.engine import self_test_store
+from apply_service.engine import loading, self_test_store
 from apply_service.engine.attention import find_kernels
 from apply_service.engine.passes import Passes, PassOutput
 from apply_service.engine.self_test import SelfTest, attention_error, check_device_parts, replay_error
-from apply_service.engine.self_test_store import buckets_on, find_options, find_self_test, found_options
+from apply_service.engine.self_test_store import buckets_on, find_options, find_self_test
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
 from apply_service.errors import EngineFailure, MissingDependency
 from tests.engine.plain_kernels import PLAIN
@@ -31,7 +31,7 @@ def engine_with(kernels: Any = PLAIN) -> TorchEngine:
 def test_a_kernel_that_is_right_passes() -> None:
     engine = engine_with()
     assert engine.kernels is not None
-    assert attention_error(engine.kernels, engine, 0) < 1e-5
+    assert attention_error(engine.kernels, engine) < 1e-5
     check_device_parts(engine)
 
 
@@ -49,7 +49,7 @@ def test_a_kernel_that_is_wrong_is_found() -> None:
 def test_a_replay_that_is_right_passes() -> None:
     engine = engine_with()
     engine.passes = Passes(CPU, record)
-    assert replay_error(engine, 0) == 0.0
+    assert replay_error(engine) == 0.0
     assert engine.has_graphs, "left as it was"
 
 
@@ -89,11 +89,25 @@ def test_ways_that_fail_are_left_for_plainer_ones(
         find_options(tiny_model("llama"), "m", (4, 8), {"attention": "triton", "cuda_graphs": "auto"})
 
 
-def test_an_engine_runs_as_its_self_test_did() -> None:
-    assert found_options({"attention": "auto", "other": 1}, FOUND) == {
-        "attention": "sdpa", "cuda_graphs": "off", "other": 1
-    }  # fmt: skip
-    assert found_options({}, replace(FOUND, attention="triton", has_graphs=True))["cuda_graphs"] == "on"
+def test_an_engine_runs_as_its_self_test_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+
+    def make(_model: Any, **options: Any) -> Any:
+        seen.update(options)
+
+    for found, graphs in ((FOUND, "off"), (replace(FOUND, attention="triton", has_graphs=True), "on")):
+        monkeypatch.setattr(loading, "find_self_test", lambda *_, found=found: found)
+        room, asked = {"kv_cache_bytes": 1}, {"attention": "auto", "known": None}
+        loading.make_ready(
+            tiny_model("llama"), "m", room, asked, window=None, self_tests=None, engine_type=cast(Any, make)
+        )
+        assert seen == room | {"name": "m", "known": None} | {
+            "buckets": found.buckets,
+            "determinism": found.determinism,
+            "query_grain": found.query_grain,
+            "attention": found.attention,
+            "cuda_graphs": graphs,
+        }
 
 
 def test_a_kernel_asked_for_by_name_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,18 +11,17 @@ import pytest
 
 from apply_service.engine.loading import LoadedModel, load_model
 from apply_service.engine.self_test import run_self_test
-from apply_service.engine.self_test_store import SelfTestStore
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
 from tests.engine.tiny_models import save_tiny, tiny_model
 
 
 def started_again(tmp_path: Path, **changes: Any) -> tuple[LoadedModel, dict[str, Any]]:
     """A second start, after a record of the first one was changed; and what is on record then."""
-    store, name = SelfTestStore(tmp_path / "tests"), str(save_tiny(tmp_path / "tiny"))
-    load_model(name, self_tests=store)
-    (record,) = (tmp_path / "tests").iterdir()
+    folder, name = tmp_path / "tests", str(save_tiny(tmp_path / "tiny"))
+    load_model(name, self_tests=folder)
+    (record,) = folder.iterdir()
     record.write_text(json.dumps({**json.loads(record.read_text()), **changes}))
-    return load_model(name, self_tests=store), json.loads(record.read_text())
+    return load_model(name, self_tests=folder), json.loads(record.read_text())
 
 
 def test_bits_are_compared_once(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, MixtralConfig
 from apply_service.engine import self_test_store
 from apply_service.engine.eight_bit import EightBitLinear
 from apply_service.engine.self_test import SelfTest, run_self_test
-from apply_service.engine.self_test_store import SelfTestStore, find_self_test
+from apply_service.engine.self_test_store import find_self_test
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.engine.weights import (
     PIECE,
@@ -189,10 +189,10 @@ def test_pieces_are_taken_only_where_more_row_counts_agree_so(monkeypatch: pytes
         (True, False, None, [None, PIECE]),
     ):
         pieces.clear()
-        store = SelfTestStore(tmp_path / f"{is_helpless} {is_mended}")
+        records = tmp_path / f"{is_helpless} {is_mended}"
         for is_first in (True, False):
             model = tiny_model("llama", dtype=torch.bfloat16)
-            assert find_self_test(model, "tiny", buckets, store, {}).piece == wanted
+            assert find_self_test(model, "tiny", buckets, records, {}).piece == wanted
             assert {one.piece for one in model.modules() if isinstance(one, PackedLinear)} == {wanted}
             assert pieces == tried, f"measured at the first start alone, {is_first=}"
 

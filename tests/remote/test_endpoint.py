@@ -8,7 +8,7 @@ import pytest
 
 from apply_service.build import build_runtime
 from apply_service.errors import SettingsError
-from apply_service.remote.endpoint import Endpoint
+from apply_service.remote.client import Endpoint
 from apply_service.remote.target import RemoteTarget
 from apply_service.settings import Settings, load_settings
 

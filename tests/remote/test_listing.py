@@ -12,8 +12,7 @@ from apply_service.cli import main
 from apply_service.commands.doctor import examine
 from apply_service.errors import RemoteFailure
 from apply_service.pipeline import apply
-from apply_service.remote.client import served_models
-from apply_service.remote.endpoint import Endpoint
+from apply_service.remote.client import Endpoint, served_models
 from apply_service.settings import Settings
 from tests.doubles import ScriptedRun
 from tests.live_server import live_server

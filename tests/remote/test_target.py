@@ -24,8 +24,7 @@ from apply_service.errors import (
 )
 from apply_service.pipeline import apply, run, run_alone
 from apply_service.prompts.chat import SYSTEM, TAGS
-from apply_service.remote.client import RemoteClient
-from apply_service.remote.endpoint import Endpoint
+from apply_service.remote.client import Endpoint, RemoteClient
 from apply_service.remote.messages import Token, Transcript
 from apply_service.remote.target import RemoteTarget, line_logprobs
 from apply_service.service import Service

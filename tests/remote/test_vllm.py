@@ -10,7 +10,7 @@ from apply_service.build import build_runtime
 from apply_service.engine.vllm.message import decode_edit
 from apply_service.errors import SettingsError
 from apply_service.pipeline import apply
-from apply_service.remote.endpoint import Endpoint
+from apply_service.remote.client import Endpoint
 from apply_service.remote.target import RemoteTarget
 from apply_service.settings import Settings
 from tests.remote.scripted_server import scripted_server, stream

@@ -74,13 +74,9 @@ class Proposer:
         self._formats = {one.name: one for one in reversed(formats)}
         self._own = formats[0]
         self._limits = limits
-        self._requests: dict[str, Request] = {}
+        self.requests: dict[str, Request] = {}
+        """The requests that are remembered."""
         self._rows: Sequence[HookRow] = ()
-
-    @property
-    def n_kept(self) -> int:
-        """Requests that are remembered."""
-        return len(self._requests)
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Nothing: there is no draft model."""
@@ -88,8 +84,7 @@ class Proposer:
     def announce(self, rows: Sequence[HookRow], running: Collection[str]) -> None:
         """The hook calls this before `propose`, with the rows to come and the ids of all running requests."""
         self._rows = rows
-        for gone in self._requests.keys() - set(running):
-            del self._requests[gone]
+        self.requests = {name: kept for name, kept in self.requests.items() if name in running}
 
     def propose(
         self,
@@ -118,11 +113,11 @@ class Proposer:
     def _draft(self, row: HookRow, tokens: Tokens, sampled: list[int], limit: int) -> list[int]:
         """At most `limit` tokens expected after `tokens`, which end with the `sampled` ones."""
         n_before = len(tokens) - len(sampled)
-        request = self._requests.get(row.id)
+        request = self.requests.get(row.id)
         try:
             if request is None or request.n_prompt + len(request.output_ids) != n_before:  # new, or out of step
-                request = self._requests[row.id] = Request(None, row.n_prompt, tokens[row.n_prompt : n_before].tolist())
-                request.drafter = open_drafter(self._formats, self._own, row.arguments)
+                request = self.requests[row.id] = Request(None, row.n_prompt, tokens[row.n_prompt : n_before].tolist())
+                request.drafter = self._open_drafter(row.arguments)
             request.output_ids += sampled
             if request.drafter is None:
                 return []
@@ -134,36 +129,30 @@ class Proposer:
             logger.warning("apply_service: a request goes without drafts: %s (limit: %s)", error.message, error.limit)
         except Exception as error:  # without its message, which may quote the user's code
             logger.warning("apply_service: a request goes on without drafts: %s", type(error).__name__)
-        self._requests[row.id] = Request(None, row.n_prompt, tokens[row.n_prompt :].tolist())
+        self.requests[row.id] = Request(None, row.n_prompt, tokens[row.n_prompt :].tolist())
         return []
 
-
-def open_drafter(
-    formats: Mapping[str, PromptFormat], own: PromptFormat, arguments: Mapping[str, Any] | None
-) -> Drafter | None:
-    """The drafter of one request, which is asked in the model's `own` format unless it names another; None where it
-    sends no edit.  Raises InvalidField: it sends an edit that is no merge, or names another format than these."""
-    sent = decode_edit(arguments)
-    if sent is None:
-        return None
-    if sent.format_name is not None and sent.format_name not in formats:
-        message = f"`vllm_xargs.{FORMAT}` names no format of this model"
-        remedy = "name one of these, or leave it out"
-        raise InvalidField(message, value=sent.format_name, limit=list(formats), remedy=remedy)
-    asked = own if sent.format_name is None else formats[sent.format_name]
-    return MergedEdit(DraftContext(asked.encode_sources(sent.job)))
+    def _open_drafter(self, arguments: Mapping[str, Any] | None) -> Drafter | None:
+        """The drafter of one request; None where it sends no edit.  Raises InvalidField: it sends an edit that is no
+        merge, or names another format than these."""
+        sent = decode_edit(arguments)
+        if sent is None:
+            return None
+        if (asked := self._own if sent.format_name is None else self._formats.get(sent.format_name)) is None:
+            message, remedy = (
+                f"`vllm_xargs.{FORMAT}` names no format of this model",
+                "name one of these, or leave it out",
+            )
+            raise InvalidField(message, value=sent.format_name, limit=list(self._formats), remedy=remedy)
+        return MergedEdit(DraftContext(asked.encode_sources(sent.job)))
 
 
 class MergedEditProposer(Proposer):
     """The one that vLLM makes."""
 
     def __init__(self, vllm_config: Any) -> None:
-        """
-        Raises:
-            MissingDependency: this vLLM is not known.
-            SettingsError: `num_speculative_tokens` is past what it verifies.
-            ModelNotLoadable: the model's tokenizer gives text back otherwise than it got it.
-        """
+        """Raises MissingDependency: this vLLM is not known; SettingsError: `num_speculative_tokens` is past what it
+        verifies; ModelNotLoadable: the model's tokenizer gives text back otherwise than it got it."""
         import vllm
 
         check_version(vllm.__version__)

@@ -105,7 +105,7 @@ def test_what_is_over_is_forgotten(compact: Compact) -> None:
     HookedRunner(drafter).run(*(request(compact, numbered_edit(i), name=str(i)) for i in range(1, 6)))
     drafter.announce([], [])
     drafter.propose([], np.zeros(0, np.int32), np.zeros((0, 4), np.int32))
-    assert drafter.n_kept == 0
+    assert not drafter.requests
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------
