@@ -255,9 +255,7 @@ def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> 
     return chosen
 
 
-def _choose(
-    file: FileLines, hunk: QuotedHunk, places: list[Place], room: range, expected: int, trust: Trust
-) -> Place:
+def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range, expected: int, trust: Trust) -> Place:
     """Choose one of several places.  `room`: the lines between the hunks around it, as far as these are placed."""
     label = hunk.label
     if hunk.stated_line is not None and file.stands_at(hunk.old, hunk.stated_line):
@@ -341,7 +339,7 @@ def _find_lost(file: FileLines, hunk: QuotedHunk, n_lost: int, trust: Trust) -> 
     trust.guess(f"{hunk.label}: not found, taken at the most similar lines:\n{shown}")
     if len(found) > 1 and found[0].score - found[1].score < CLEAR_MARGIN:
         trust.note(f"{hunk.label}: several places are similar")
-    return found[0].place
+    return found[0]
 
 
 DOUBTS = {
