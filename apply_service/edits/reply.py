@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -206,33 +206,29 @@ class _Reader:
                 self._blocks = read_file_blocks(lines, self._file)
         self._in_blocks = self._within((block.opening, block.closing) for block in self._blocks)
         spans = patch_spans(lines) if "*** " in self._text else []
-        self._patch_spans = [span for span in spans if not self._in_blocks[span[0]]]
+        self._patch_spans = [span for span in spans if span[0] not in self._in_blocks]
         self._patch: PatchText | None = None
         if self._patch_spans:
             with suppress(MalformedEdit):
                 self._patch = parse_v4a(self._text)
         # Nothing else begins inside the lines of blocks and patches.
-        in_patches = self._within(self._patch_spans)
-        self._in_marked = [a or b for a, b in zip(self._in_blocks, in_patches, strict=True)]
+        self._in_marked = self._in_blocks | self._within(self._patch_spans)
         self._fences = find_fences(lines, self._in_marked)
         # The fences if no line counts as a marker.
-        self._plain_fences = find_fences(lines) if any(self._in_marked) else self._fences
+        self._plain_fences = find_fences(lines) if self._in_marked else self._fences
         self._json_fences = [f for f in self._fences if f.body and _opens_json(lines[f.opening + 1])]
         self._replacements = read_replacements(self._text)
 
     @cached_property
     def diff_start(self) -> int | None:
         """The line with which a diff begins.  Raises MalformedEdit if it is a combined diff."""
-        starts = (at for at in range(len(self._lines)) if not self._in_marked[at] and starts_diff(self._lines, at))
+        starts = (at for at in range(len(self._lines)) if at not in self._in_marked and starts_diff(self._lines, at))
         return next(starts, None)
 
-    def _within(self, stretches: Iterable[tuple[int, int]]) -> list[bool]:
-        """Whether each line is in one of the stretches.  A stretch includes its last line."""
-        inside = [False] * len(self._lines)
-        for first, last in stretches:
-            last = min(last, len(inside) - 1)
-            inside[first : last + 1] = [True] * (last + 1 - first)
-        return inside
+    def _within(self, stretches: Iterable[tuple[int, int]]) -> set[int]:
+        """The lines in the stretches.  A stretch includes its last line."""
+        stop = len(self._lines)
+        return {at for first, last in stretches for at in range(first, min(last + 1, stop))}
 
     # -- which format --------------------------------------------------------------------------------------------------
     @cached_property
@@ -290,40 +286,36 @@ class _Reader:
         text = self._patch if name == "v4a_patch" else self._diff
         return text.changes if text is not None else ()
 
-    def _used(self, name: str) -> Iterable[int]:
+    def _used(self, name: str) -> Collection[int]:
         """The lines of the format's edit."""
         lines = range(len(self._lines))
         if name == "search_replace":
             if self._blocks or not self._marks:
-                return [at for at in lines if self._in_blocks[at]]
+                return self._in_blocks
             first, last = min(self._marks), max(self._marks)
             return range(first, last + 1 if self._marks[last].kind == "close" else len(lines))
         if name == "v4a_patch":
-            return [at for begin, end in self._patch_spans for at in range(begin, end + 1)]
+            return self._within(self._patch_spans)
         if name == "unified_diff":
-            strays = set(self._diff.strays) if self._diff is not None else set()
-            return [at for at in lines if self._diff_kept[at] and at not in strays]
+            return self._diff_kept.difference(self._diff.strays if self._diff is not None else ())
         if name == "json_edit":
             first = next((at for at in lines if _opens_json(self._lines[at])), 0)
-            fenced = [at for fence in self._json_fences for at in range(fence.opening, fence.closing)]
-            return fenced or range(first, len(lines))
+            return self._within((f.opening, f.closing - 1) for f in self._json_fences) or range(first, len(lines))
         if name == "whole_file" and (fence := file_fence(self._lines, self._path, self._original)) is not None:
             return range(fence.opening, fence.closing + 1)
         return lines
 
-    def _outside(self, name: str) -> Sequence[int]:
+    def _outside(self, name: str) -> Iterator[int]:
         """The lines outside the format's edit.  Fenced text counts only if its fence holds a part of the edit."""
-        inside = [*self._in_marked]
-        for at in self._used(name):
-            inside[at] = True
-        first = inside.index(True) if True in inside else 0
+        inside = self._in_marked.union(self._used(name))
+        first = min(inside, default=0)
         is_own = self._file.stands(self._lines[first : first + 3], Likeness.TRAILING)
         for fence in self._fences if not is_own else ():
-            holds_part = any(inside[fence.opening : fence.closing + 1])
-            for at in (fence.opening, fence.closing) if holds_part else range(fence.opening, fence.closing + 1):
-                inside[at : at + 1] = [True] * len(inside[at : at + 1])
-        left = [at for at, is_inside in enumerate(inside) if not is_inside and self._lines[at].strip()]
-        return [at for at in left if name != "unified_diff" or not is_preamble(self._lines[at])]
+            holds_part = not inside.isdisjoint(range(fence.opening, fence.closing + 1))
+            inside.update((fence.opening, fence.closing) if holds_part else range(fence.opening, fence.closing + 1))
+        for at, line in enumerate(self._lines):
+            if at not in inside and line.strip() and not (name == "unified_diff" and is_preamble(line)):
+                yield at
 
     @cached_property
     def _known(self) -> set[str]:
@@ -344,25 +336,24 @@ class _Reader:
         edit = self._read(name)
         if self._is_prose_file and name in ("lazy_snippet", "whole_file") and not self._plain_fences:
             return edit
-        if repeated := self._repeats(edit):
-            again = Verdict(DOUBT, "warning", f"the edit may not do what this sentence asks: {repeated[:80]!r}")
-            edit = replace(edit, findings=(*edit.findings, again))
         carries_out = name == "lazy_snippet" and not is_signed(self._original.split("\n"), edit.update.split("\n"))
         done = edit.update if carries_out else ""
         left = [x for x in self._orders_behind if x.rstrip(".!") not in done and (_added_import(x) or x) not in done]
-        if not left:
-            return edit
-        doubt = Verdict(DOUBT, "warning", f"the edit may not do what this sentence asks: {left[0][:80]!r}")
-        # It says nothing about the place of the code above it, unless it speaks of that.
-        told = [order.rstrip(".!").lower() for order in left]
-        said = [x for x in edit.prose.split("\n") if not any(x.lower() in t or t in x.lower() for t in told)]
-        speaks_of_edit = any(map(_OF_THIS_CODE.match, left))
-        return replace(edit, prose=edit.prose if speaks_of_edit else "\n".join(said), findings=(*edit.findings, doubt))
+        asked = [*self._repeats(edit), *left[:1]]
+        doubts = (f"the edit may not do what this sentence asks: {one[:80]!r}" for one in asked)
+        prose = edit.prose
+        if left and not any(map(_OF_THIS_CODE.match, left)):
+            # They say nothing about the place of the code above them.
+            told = [order.rstrip(".!").lower() for order in left]
+            said = (x for x in prose.split("\n") if not any(x.lower() in t or t in x.lower() for t in told))
+            prose = "\n".join(said)
+        findings = (*edit.findings, *(Verdict(DOUBT, "warning", doubt) for doubt in doubts))
+        return replace(edit, prose=prose, findings=findings)
 
-    def _repeats(self, edit: FoundEdit) -> str:
-        """The sentence around the edit that asks for the same change of something else in the file; "" for none."""
+    def _repeats(self, edit: FoundEdit) -> list[str]:
+        """The sentence around the edit that asks for the same change of something else in the file, if there is one."""
         inside = self._within((fence.opening, fence.closing) for fence in self._fences)
-        outside = (line for at, line in enumerate(self._lines) if not inside[at] and "`" in line)
+        outside = (line for at, line in enumerate(self._lines) if at not in inside and "`" in line)
         asking = (one for one in outside if len(one) <= MAX_PROSE and _REPEATS.search(one.strip()) is not None)
         found = [line for line in islice(asking, MAX_BEHIND) if reads_as_english(line)]
         # Prose quotes the names that it speaks of.
@@ -370,8 +361,8 @@ class _Reader:
         for line in found:
             named = [word.strip("()") for word in line.split("`")[1::2]]
             if any(word and word in self._original and word not in code for word in named):
-                return line.strip()
-        return ""
+                return [line.strip()]
+        return []
 
     def _read(self, name: str) -> FoundEdit:
         if name == "lazy_snippet":
@@ -379,16 +370,12 @@ class _Reader:
         if name == "unified_diff":
             if self.diff_start is None:  # without headers it is read like a snippet
                 return replace(self._read_snippet(), format="unified_diff")
-            kept = list(self._diff_kept)
-            changed: list[str] = []
-            if self._diff is not None:
-                changed = [change.path for change in self._diff.changes if not change.is_for(self._path)]
-                hunks = [hunk for change in self._diff.changes for hunk in change.hunks]
-                last = max((line.update_line for hunk in hunks for line in hunk.lines), default=-1)
-                for at in self._diff.strays:
-                    kept[at] = kept[at] and at < last
-            used = [at for at, keeps in enumerate(kept) if keeps]
-            return self._found("unified_diff", "\n".join(self._blanked(kept)), used, changed)
+            changes, strays = self._diff or ((), ())
+            hunks = [hunk for change in changes for hunk in change.hunks]
+            last = max((line.update_line for hunk in hunks for line in hunk.lines), default=-1)
+            kept = self._diff_kept.difference(at for at in strays if at >= last)
+            others = [change.path for change in changes if not change.is_for(self._path)]
+            return self._found("unified_diff", self._blanked(kept), kept, others)
         others = [path for path in self._paths(name) if self._path is not None and not is_same_file(path, self._path)]
         return self._found(name, self._text, self._used(name), others)
 
@@ -429,7 +416,7 @@ class _Reader:
         if self._patch is None:
             return FoundEdit("v4a_patch", self._text)
         kept = self._within(self._patch_spans)
-        return self._found("v4a_patch", "\n".join(self._blanked(kept)), self._used("v4a_patch"), ())
+        return self._found("v4a_patch", self._blanked(kept), kept, ())
 
     def parts(self) -> dict[str, str]:
         """The blocks or JSON edits of each file; empty unless each of them names its file directly."""
@@ -500,32 +487,28 @@ class _Reader:
 
     # -- diffs ---------------------------------------------------------------------------------------------------------
     @cached_property
-    def _diff_kept(self) -> list[bool]:
-        """For each line, whether it may belong to a diff.
-
-        These are the fences that hold a diff; without such fences, all lines from the first header on.
-        """
+    def _diff_kept(self) -> set[int]:
+        """The lines that may belong to a diff: the fences that hold one, else all lines from the first header on."""
         holding = self._diff_fences
         mine = [f for f in holding if f.path is None or not f.is_surely_named or is_same_file(f.path, self._path)]
         # Keep a fence's end too: it shows that the diff is complete.
         kept = self._within((fence.opening + 1, fence.closing) for fence in mine or holding)
-        if self.diff_start is not None and not any(kept[self.diff_start :]):
-            kept[self.diff_start :] = [True] * (len(kept) - self.diff_start)
-        if not any(kept):
+        if self.diff_start is not None and max(kept, default=-1) < self.diff_start:
+            kept.update(range(self.diff_start, len(self._lines)))
+        if not kept:
             try:
                 own = self._own_fences()
             except MalformedEdit:
                 own = self._plain_fences
-            kept = self._within((fence.opening + 1, fence.closing) for fence in own) if own else [True] * len(kept)
-        return kept
+            kept = self._within((fence.opening + 1, fence.closing) for fence in own)
+        return kept or set(range(len(self._lines)))
 
     @cached_property
     def _diff_fences(self) -> list[Fence]:
         """The fences that hold a diff.  A line with a sign belongs to a hunk and opens no fence."""
-        signed = [
-            is_in or line[:1] in (" ", "+", "-") for is_in, line in zip(self._in_marked, self._lines, strict=True)
-        ]
-        return [fence for fence in find_fences(self._lines, signed) if self._first_header(fence) is not None]
+        signed = {at for at, line in enumerate(self._lines) if line[:1] in (" ", "+", "-")}
+        fences = find_fences(self._lines, signed | self._in_marked)
+        return [fence for fence in fences if self._first_header(fence) is not None]
 
     def _first_header(self, fence: Fence) -> str | None:
         """The first line of a diff in the fence."""
@@ -535,17 +518,16 @@ class _Reader:
     @cached_property
     def _diff(self) -> PatchText | None:
         with suppress(MalformedEdit):
-            return parse_diff("\n".join(self._blanked(self._diff_kept)))
+            return parse_diff(self._blanked(self._diff_kept))
         return None
 
-    def _blanked(self, kept: Sequence[bool]) -> list[str]:
+    def _blanked(self, kept: Collection[int]) -> str:
         """All lines, with those outside `kept` blanked, so that the others keep their numbers."""
-        lines, kept = ["```" if fence_tag(line) else line for line in self._lines], list(kept)
+        lines = [("```" if fence_tag(line) else line) if at in kept else "" for at, line in enumerate(self._lines)]
         for fence in self._diff_fences:
             if fence.path and fence.is_surely_named and HUNK_HEADER.match(self._first_header(fence) or ""):
                 lines[fence.opening] = f"diff --git a/{fence.path} b/{fence.path}"
-                kept[fence.opening] = True
-        return [line if keeps else "" for line, keeps in zip(lines, kept, strict=True)]
+        return "\n".join(lines)
 
     # -- snippets ------------------------------------------------------------------------------------------------------
     def _own_fences(self) -> list[Fence]:
@@ -559,7 +541,7 @@ class _Reader:
         fences = self._plain_fences
         if self._is_prose_file and (page := page_fence(self._lines, fences)) is not None:
             return [page]
-        outside = [at for at, line in enumerate(self._lines) if not self._is_fenced[at] and line.strip()]
+        outside = [at for at, line in enumerate(self._lines) if at not in self._fenced and line.strip()]
         if not fences or any(map(self._is_of_file, outside)):
             return []
         if self._is_prose_file:
@@ -594,7 +576,7 @@ class _Reader:
         first = self._lines[fence.opening + 1] if fence.body else ""
         is_note = strip_comment(first).is_comment and not self._is_of_file(fence.opening + 1)
         path = named_path(first) if is_note else None
-        return replace(fence, path=path, is_surely_named=True) if path is not None else fence
+        return fence if path is None else replace(fence, path=path, is_surely_named=True)
 
     def _without_others(self, fences: list[Fence]) -> list[Fence]:
         """The fences without those of another file, and without those that only quote the file; all of them if none
@@ -624,8 +606,8 @@ class _Reader:
         return blocks if len(fences) % 2 == 0 else []
 
     @cached_property
-    def _is_fenced(self) -> list[bool]:
-        """Whether each line is in a fence or is one of its two."""
+    def _fenced(self) -> set[int]:
+        """The lines in a fence, with its own two."""
         return self._within((fence.opening, fence.closing) for fence in self._plain_fences)
 
     def _lead(self, fence: Fence) -> str:
@@ -656,7 +638,7 @@ class _Reader:
         do with the code inside ("" for none)."""
         start, stop = self._paragraph_above(fence.opening)
         text = as_lead(join(self._lines, range(start, stop)))
-        if any(self._is_fenced[start:stop]) or not reads_as_english(text):
+        if not self._fenced.isdisjoint(range(start, stop)) or not reads_as_english(text):
             return [], ""
         code = [line for line in self._lines[fence.opening + 1 : fence.closing] if line.strip()]
         if _OF_IMPORTS.search(text) is not None and code and all(map(is_import, code)) and not is_order(text):
@@ -743,7 +725,7 @@ class _Reader:
                 return FoundEdit("lazy_snippet", self._text, findings=(doubt,))
             return self._read_unfenced()
         is_open = fences[-1].closing == len(self._lines)
-        used = [at for fence in fences for at in range(fence.opening, fence.closing + 1)]
+        used = self._within((fence.opening, fence.closing) for fence in fences)
         chosen = {fence.opening for fence in fences}
         others = [f.path for f in self._plain_fences if f.opening not in chosen and f.is_surely_named]
         if blocks := self._replaced(fences):
