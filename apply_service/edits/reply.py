@@ -127,6 +127,10 @@ class FoundEdit:
     parts: Mapping[str, str] = field(default_factory=dict)
     """The part of the edit for each file that it names; empty if the edit can't be divided by files."""
 
+    def but(self, check: str, warning: str) -> FoundEdit:
+        """The same edit with one more warning."""
+        return replace(self, findings=(*self.findings, Verdict(check, "warning", warning)))
+
 
 def read_reply(
     text: str, *, original: str, path: str | None = None, language: str | None = None, named: str | None = None
@@ -339,16 +343,14 @@ class _Reader:
         carries_out = name == "lazy_snippet" and not is_signed(self._original.split("\n"), edit.update.split("\n"))
         done = edit.update if carries_out else ""
         left = [x for x in self._orders_behind if x.rstrip(".!") not in done and (_added_import(x) or x) not in done]
-        asked = [*self._repeats(edit), *left[:1]]
-        doubts = (f"the edit may not do what this sentence asks: {one[:80]!r}" for one in asked)
-        prose = edit.prose
-        if left and not any(map(_OF_THIS_CODE.match, left)):
-            # They say nothing about the place of the code above them.
-            told = [order.rstrip(".!").lower() for order in left]
-            said = (x for x in prose.split("\n") if not any(x.lower() in t or t in x.lower() for t in told))
-            prose = "\n".join(said)
-        findings = (*edit.findings, *(Verdict(DOUBT, "warning", doubt) for doubt in doubts))
-        return replace(edit, prose=prose, findings=findings)
+        for asked in (*self._repeats(edit), *left[:1]):
+            edit = edit.but(DOUBT, f"the edit may not do what this sentence asks: {asked[:80]!r}")
+        if not left or any(map(_OF_THIS_CODE.match, left)):
+            return edit
+        # They say nothing about the place of the code above them.
+        told = [order.rstrip(".!").lower() for order in left]
+        said = (x for x in edit.prose.split("\n") if not any(x.lower() in t or t in x.lower() for t in told))
+        return replace(edit, prose="\n".join(said))
 
     def _repeats(self, edit: FoundEdit) -> list[str]:
         """The sentence around the edit that asks for the same change of something else in the file, if there is one."""
@@ -401,8 +403,10 @@ class _Reader:
             is_of_file = any(map(self._is_of_file, range(start, stop)))
             if fence is not None or not start or len(text) > MAX_PROSE or is_of_file:
                 break
-            asked = filter(_ORDER_BEHIND.match, _SENTENCE_END.split(text))
-            orders = [order for sentence in asked for order in _single_orders(sentence)]
+            orders: list[str] = []
+            for sentence in filter(_ORDER_BEHIND.match, _SENTENCE_END.split(text)):
+                parts = _NEXT_ORDER.split(sentence.rstrip(".!"))
+                orders += [f"{part[:1].upper()}{part[1:]}." for part in parts] if len(parts) > 1 else [sentence]
             if text and not orders and not reads_as_english(text):
                 break
             found, stop = orders + found, start
@@ -439,21 +443,24 @@ class _Reader:
         if name != "search_replace":
             return [fence.path for fence in self._fences if fence.path]
         named = [block.path for block in self._blocks if block.path]
-        mentions = [block.mention for block in self._blocks if block.mention]
-        is_routed = self._path and any(is_same_file(mention, self._path) for mention in mentions)
-        return mentions if is_routed and not named else named
+        is_routed = self._path and any(is_same_file(mention, self._path) for mention in self._mentions)
+        return self._mentions if is_routed and not named else named
+
+    @property
+    def _mentions(self) -> list[str]:
+        """The files that the text above blocks speaks of, where none is named outright."""
+        return [block.mention for block in self._blocks if block.mention]
 
     def named_files(self, known: Collection[str]) -> tuple[str, ...]:
         """The files that the edit in the reply's format names."""
-        fenced = [fence.path for fence in self._fences if fence.path]
-        mentions = [block.mention for block in self._blocks if block.mention]
-        is_known = match_files([*fenced, *mentions], known)
         if self.format in ("lazy_snippet", "unified_diff") and self.diff_start is None:
+            is_known = match_files((fence.path for fence in self._fences if fence.path), known)
             found = [f.path for f in self._fences if f.path and (f.is_surely_named or is_known[f.path])]
         else:
             found = self._paths(self.format)
         if not found and self.format == "search_replace":
-            found = [mention for mention in mentions if is_known[mention]]
+            is_known = match_files(self._mentions, known)
+            found = [mention for mention in self._mentions if is_known[mention]]
         return tuple(dict.fromkeys(found))
 
     def _found(self, name: str, update: str, used: Iterable[int], others: Iterable[str | None]) -> FoundEdit:
@@ -711,8 +718,7 @@ class _Reader:
         end = next((span.start for span in prose if span.start > used[-1]), len(self._lines))
         edit = self._found("lazy_snippet", "\n".join(self._lines[used[0] : end]), used, ())
         if (order := pieces[0][0]) and self._is_prose_file and not self._original.strip():
-            told = f"this sentence was left out, but a new page has nothing to change: {order[:80]!r}"
-            edit = replace(edit, findings=(*edit.findings, Verdict(DOUBT, "warning", told)))
+            edit = edit.but(DOUBT, f"this sentence was left out, but a new page has nothing to change: {order[:80]!r}")
         return edit
 
     def _read_snippet(self) -> FoundEdit:
@@ -721,8 +727,8 @@ class _Reader:
             found = self._plain_fences
             is_new_page = self._is_prose_file and not self._original.strip()
             if is_new_page and len(found) > 1 and found[0].opening == 0 and found[-1].closing >= len(self._lines) - 2:
-                doubt = Verdict(CHECK, "warning", "there may be a fence around the whole page: it was left there")
-                return FoundEdit("lazy_snippet", self._text, findings=(doubt,))
+                edit = FoundEdit("lazy_snippet", self._text)
+                return edit.but(CHECK, "there may be a fence around the whole page: it was left there")
             return self._read_unfenced()
         is_open = fences[-1].closing == len(self._lines)
         used = self._within((fence.opening, fence.closing) for fence in fences)
@@ -736,19 +742,16 @@ class _Reader:
         if is_open and body and body[-1] == "":
             body = body[:-1]
         edit = self._found("lazy_snippet", "\n".join([*body, ""]), used, others)
-        said = []
-        if fences[0] not in self._plain_fences:
-            said.append("the fence around the page was taken to end at the last line")
-        wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]
         left = (f for f in self._plain_fences if f.opening not in chosen and self._is_foreign(f))
         if self._path is not None and (foreign := next(left, None)) is not None:
             told = f"a part of the reply seems to be of another file and was left out: {self._lead(foreign)[:80]!r}"
-            edit = replace(edit, findings=(*edit.findings, Verdict(DOUBT, "warning", told)))
+            edit = edit.but(DOUBT, told)
+        if fences[0] not in self._plain_fences:
+            edit = edit.but(CHECK, "the fence around the page was taken to end at the last line")
+        wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]
         if wrong:
-            said.append(f"the edit names another file: {wrong[0]}")
-        if is_open:
-            said.append("the fence around the edit has no end: it may be cut short")
-        return replace(edit, findings=(*edit.findings, *(Verdict(CHECK, "warning", text) for text in said)))
+            edit = edit.but(CHECK, f"the edit names another file: {wrong[0]}")
+        return edit.but(CHECK, "the fence around the edit has no end: it may be cut short") if is_open else edit
 
 
 def _is_code_shaped(line: str) -> bool:
@@ -771,12 +774,6 @@ def _as_order(sentence: str) -> str:
     if len(named) != 1 or _MAY_DELETE.search(sentence) is None or _CONDITION.search(sentence) is not None:
         return sentence
     return f"Remove `{named[0]}`."
-
-
-def _single_orders(sentence: str) -> list[str]:
-    """The orders of a sentence ("Add x and remove y."), each as a sentence."""
-    parts = _NEXT_ORDER.split(sentence.rstrip(".!"))
-    return [sentence] if len(parts) == 1 else [f"{part[:1].upper()}{part[1:]}." for part in parts]
 
 
 def _parts_of_order(sentence: str) -> list[str]:
