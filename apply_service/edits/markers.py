@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from apply_service.edits.code_lines import header_name, indent_of, is_closer
-from apply_service.edits.envelope import Fence, find_fences, is_order, named_path, path_parts, reads_as_english
+from apply_service.edits.envelope import find_fences, is_order, named_path, path_parts, reads_as_english
 
 MAX_NOTE_LENGTH = 240
 """A longer line is never taken for a marker, hint or note."""
@@ -350,10 +350,14 @@ def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, li
     pairs = find_fences(lines) if any(lines[i].startswith("```") for i in solid) else []
     if language == "markdown" and not any(fence.closing == fence.opening + 1 for fence in pairs):
         pairs = []  # An empty fence, below an order to remove something, is no text of a page.
-    if orders := _orders_outside(lines, solid, pairs, known):
+    inside = {i for fence in pairs for i in range(fence.opening, fence.closing + 1)}
+    outside = {i: lines[i].strip() for i in solid if i not in inside}
+    is_whole = bool(pairs) and pairs[-1].closing < len(lines)
+    if outside and is_whole and all(t not in known and reads_as_english(t) and is_order(t) for t in outside.values()):
+        # Each line outside orders what to do with the code in the fence below it.
         for i in {i for fence in pairs for i in (fence.opening, fence.closing)}:
             roles[i] = Role.FENCE
-        for i in orders:
+        for i in outside:
             roles[i] = Role.ELSEWHERE
         return
     fences = [i for i in solid if FENCE.match(lines[i][:MAX_NOTE_LENGTH])]
@@ -371,14 +375,3 @@ def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, li
         return
     for i in fences:
         roles[i] = Role.FENCE
-
-
-def _orders_outside(
-    lines: Sequence[str], solid: Sequence[int], pairs: Sequence[Fence], known: Mapping[str, list[int]]
-) -> list[int]:
-    """The lines outside all fences, if each of them orders what to do with the code in the fence below it."""
-    inside = {i for fence in pairs for i in range(fence.opening, fence.closing + 1)}
-    outside = [i for i in solid if i not in inside]
-    is_whole = bool(pairs) and pairs[-1].closing < len(lines)
-    texts = [lines[i].strip() for i in outside]
-    return outside if is_whole and all(t not in known and reads_as_english(t) and is_order(t) for t in texts) else []

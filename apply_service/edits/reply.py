@@ -122,10 +122,13 @@ class FoundEdit:
     """The text around the edit, which may say where the edit belongs."""
     findings: tuple[Verdict, ...] = ()
     """Reports of the parts of the reply that were left out."""
-    is_patch: bool = False
-    """`update` is a patch over any number of files."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """The part of the edit for each file that it names; empty if the edit can't be divided by files."""
+
+    @property
+    def is_patch(self) -> bool:
+        """Whether the edit is a patch, which may be over any number of files."""
+        return self.format in ("unified_diff", "v4a_patch")
 
     def but(self, check: str, warning: str) -> FoundEdit:
         """The same edit with one more warning."""
@@ -169,10 +172,10 @@ def read_patch_reply(text: str, originals: Iterable[str] = ()) -> FoundEdit:
     caller reads for each file its part in `parts`, or the whole reply if there are no parts.
     """
     reader = _Reader(text, "\n".join(originals))
-    if reader.format == "unified_diff" and reader.diff_start is not None:
-        return replace(reader.read("unified_diff"), is_patch=True)
+    if reader.format == "unified_diff":
+        return reader.read("unified_diff")
     if reader.format == "v4a_patch":
-        return replace(reader.read_patch(), is_patch=True)
+        return reader.read_patch()
     if parts := reader.parts():
         return replace(reader.read(reader.format), update=text, parts=parts)
     return FoundEdit(reader.format, text)
@@ -588,7 +591,7 @@ class _Reader:
     def _without_others(self, fences: list[Fence]) -> list[Fence]:
         """The fences without those of another file, and without those that only quote the file; all of them if none
         were left."""
-        mine = [fence for fence in fences if not self._is_foreign(fence)] if self._path is not None else fences
+        mine = [fence for fence in fences if self._path is None or not self._is_foreign(fence)]
         if not mine or self._replaced(mine):
             return mine or fences
         left = [f for f in mine if is_order(self._lead(f)) or not self._lead(f).strip() or not self._quotes(f)]
@@ -650,7 +653,7 @@ class _Reader:
         code = [line for line in self._lines[fence.opening + 1 : fence.closing] if line.strip()]
         if _OF_IMPORTS.search(text) is not None and code and all(map(is_import, code)) and not is_order(text):
             return [], IMPORT_ORDER
-        sentences = [_as_order(part) for one in _SENTENCE_END.split(text) for part in _parts_of_order(one)]
+        sentences = [order for one in _SENTENCE_END.split(text) for order in _as_orders(one)]
         apart = [one for one in sentences if one.endswith(".") and asks_to_delete(one) and reads_as_english(one)]
         if len(apart) == len(sentences) and not any(map(_ORDER_BEHIND.match, apart)):
             return [], text if is_order(text) else ""
@@ -768,21 +771,19 @@ def _added_import(order: str) -> str | None:
     return match["code"] if match is not None and is_import(match["code"]) else None
 
 
-def _as_order(sentence: str) -> str:
-    """A sentence that gives leave to delete the one thing that it quotes, as an order; any other as it is."""
-    named = sentence.split("`")[1::2]
-    if len(named) != 1 or _MAY_DELETE.search(sentence) is None or _CONDITION.search(sentence) is not None:
-        return sentence
-    return f"Remove `{named[0]}`."
-
-
-def _parts_of_order(sentence: str) -> list[str]:
-    """A sentence above code that first tells to delete something, as two orders; any other as it is."""
+def _as_orders(sentence: str) -> list[str]:
+    """A sentence above code as orders: one that first tells to delete something as two, and leave to delete the one
+    thing that it quotes as an order to do so; any other as it is."""
+    parts = [sentence]
     first, *rest = _NEXT_ORDER.split(sentence, maxsplit=1)
-    if not rest or not sentence.endswith(":") or not asks_to_delete(first):
-        return [sentence]
-    changed = _CHANGE_TO.match(rest[0])
-    return [f"{first}.", f"Replace {changed['what']} with:" if changed is not None else rest[0]]
+    if rest and sentence.endswith(":") and asks_to_delete(first):
+        changed = _CHANGE_TO.match(rest[0])
+        parts = [f"{first}.", rest[0] if changed is None else f"Replace {changed['what']} with:"]
+    for at, part in enumerate(parts):
+        named = part.split("`")[1::2]
+        if len(named) == 1 and _MAY_DELETE.search(part) is not None and _CONDITION.search(part) is None:
+            parts[at] = f"Remove `{named[0]}`."
+    return parts
 
 
 def _opens_json(line: str) -> bool:
