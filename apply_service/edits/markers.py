@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from apply_service.edits.code_lines import header_name, indent_of, is_closer
-from apply_service.edits.envelope import find_fences, is_order, named_path, path_parts, reads_as_english
+from apply_service.edits.envelope import find_fences, is_order, reads_as_english
 
 MAX_NOTE_LENGTH = 240
 """A longer line is never taken for a marker, hint or note."""
@@ -120,6 +120,9 @@ HINT = re.compile(
 )
 EDGE = re.compile(
     r"^(?:the )?(?:very )?(?P<edge>end|bottom|start|top|beginning)(?: of (?:the )?(?P<target>.*?))?\s*$", re.IGNORECASE
+)
+FILE = re.compile(
+    r"^(?:(?:file(?:name)?|path)\s*[:=]\s*|[*#`\s]+)?`?(?P<path>[\w@.+~-]+(?:[/\\][\w@.+~\[\]()-]+)*\.[A-Za-z]\w{0,9}|(?:[\w.-]+/)+[\w.-]+|(?:\w+/)*(?:Dockerfile|Makefile|Gemfile|Rakefile))`?[*`:]*$"
 )
 _LOOSE = ("in", "to", "at", "into", "inside", "within")
 """Where a hint says so little that the comment may as well be the program's."""
@@ -231,11 +234,17 @@ def parse_hint(line: str) -> Hint | None:
 
 def names_file(line: str, path: str | None) -> bool:
     """Whether the line does nothing but name a file: the edited one where its path is known."""
-    core, is_comment = strip_comment(line) if len(line) <= MAX_NOTE_LENGTH else ("", False)
-    found = named_path(core)
-    if found is None or path is None:
-        return found is not None and (is_comment or "/" in found)
-    return path_parts(found)[-1:] == path_parts(path)[-1:]
+    if len(line) > MAX_NOTE_LENGTH:
+        return False
+    core, is_comment = strip_comment(line)
+    match = FILE.match(core)
+    if match is None:
+        return False
+    found = match["path"].replace("\\", "/").lstrip("./")
+    if path is None:
+        return is_comment or "/" in found
+    known = path.replace("\\", "/").lstrip("./")
+    return known.endswith(found) or found.endswith(known) or known.rsplit("/", 1)[-1] == found.rsplit("/", 1)[-1]
 
 
 # -- all lines -----------------------------------------------------------------------------------------------------

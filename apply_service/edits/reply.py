@@ -499,7 +499,7 @@ class _Reader:
     @cached_property
     def _diff_kept(self) -> set[int]:
         """The lines that may belong to a diff: the fences that hold one, else all lines from the first header on."""
-        holding = self._diff_fences
+        holding = [*self._diff_fences]
         mine = [f for f in holding if f.path is None or not f.is_surely_named or is_same_file(f.path, self._path)]
         # Keep a fence's end too: it shows that the diff is complete.
         kept = self._within((fence.opening + 1, fence.closing) for fence in mine or holding)
@@ -514,16 +514,15 @@ class _Reader:
         return kept or set(range(len(self._lines)))
 
     @cached_property
-    def _diff_fences(self) -> list[Fence]:
-        """The fences that hold a diff.  A line with a sign belongs to a hunk and opens no fence."""
+    def _diff_fences(self) -> dict[Fence, str]:
+        """The fences that hold a diff, each with the diff's first line.  A line with a sign opens no fence."""
         signed = {at for at, line in enumerate(self._lines) if line[:1] in (" ", "+", "-")}
-        fences = find_fences(self._lines, signed | self._in_marked)
-        return [fence for fence in fences if self._first_header(fence) is not None]
-
-    def _first_header(self, fence: Fence) -> str | None:
-        """The first line of a diff in the fence."""
-        body = self._lines[fence.opening + 1 : fence.closing]
-        return next((line for at, line in enumerate(body) if starts_diff(body, at)), None)
+        found: dict[Fence, str] = {}
+        for fence in find_fences(self._lines, signed | self._in_marked):
+            body = self._lines[fence.opening + 1 : fence.closing]
+            if (first := next((line for at, line in enumerate(body) if starts_diff(body, at)), None)) is not None:
+                found[fence] = first
+        return found
 
     @cached_property
     def _diff(self) -> PatchText | None:
@@ -534,8 +533,8 @@ class _Reader:
     def _blanked(self, kept: Collection[int]) -> str:
         """All lines, with those outside `kept` blanked, so that the others keep their numbers."""
         lines = [("```" if fence_tag(line) else line) if at in kept else "" for at, line in enumerate(self._lines)]
-        for fence in self._diff_fences:
-            if fence.path and fence.is_surely_named and HUNK_HEADER.match(self._first_header(fence) or ""):
+        for fence, first in self._diff_fences.items():
+            if fence.path and fence.is_surely_named and HUNK_HEADER.match(first):
                 lines[fence.opening] = f"diff --git a/{fence.path} b/{fence.path}"
         return "\n".join(lines)
 
