@@ -8,11 +8,13 @@ may choose among.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain
 from typing import NamedTuple
 
 from apply_service.edits.lazy.misquotes import may_be_misquoted
+from apply_service.edits.lazy.quotes import Merge
 from apply_service.types import LineOp, Prediction
 
 MAX_ALTERNATIVES = 8
@@ -37,17 +39,12 @@ def find_alternatives(prediction: Prediction) -> list[Alternative]:
     overlap.  The rules of `LineOp` hold for each."""
     found: list[Alternative] = []
     texts = {prediction.text}
-    changes, at = [], 0
-    for is_change, run in groupby(prediction.ops, key=lambda op: op.kind in ("drop", "take")):
-        start, at = at, at + len(list(run))
-        if is_change:
-            changes.append((start, at))
+    changes = Merge(prediction.ops).changed
     other_blanks = partial(_other_blanks, unplaced=frozenset(prediction.unplaced))
-    kinds = (
-        find(prediction, *change) for find in (_kept, _replaced, _other_wording, other_blanks) for change in changes
-    )
-    for one in chain(chain.from_iterable(kinds), _shown_wording(prediction)):
-        text = "\n".join(op.text for op in one.of(prediction.ops) if op.kind != "drop")
+    kinds = (_kept, _replaced, _other_wording, other_blanks)
+    readings = chain.from_iterable(find(prediction, *change) for find in kinds for change in changes)
+    for one in chain(readings, _shown_wording(prediction)):
+        text = replace(prediction, ops=one.of(prediction.ops)).text
         if text not in texts:
             texts.add(text)
             found.append(one)
@@ -64,18 +61,16 @@ def _split(ops: Sequence[LineOp]) -> tuple[list[LineOp], list[LineOp]]:
 def _kept(prediction: Prediction, start: int, stop: int) -> Iterator[Alternative]:
     """Lines that would go stay, below the new ones or above: all of them, or from a gap between them on."""
     drops, takes = _split(prediction.ops[start:stop])
+    if not drops:
+        return
     keeps = [op._replace(kind="keep") for op in drops]
-    for gap in (0, *_gaps(drops)) if drops else ():
-        yield Alternative(start, stop, (*drops[:gap], *takes, *keeps[gap:]))
-    for gap in (*_gaps(drops), len(drops)) if drops else ():
-        yield Alternative(start, stop, (*keeps[:gap], *drops[gap:], *takes))
-
-
-def _gaps(drops: Sequence[LineOp]) -> list[int]:
-    """Where the first blank line of a gap stands between lines that are not blank."""
     blank = [not op.text.strip() for op in drops]
     last = max((i for i, is_blank in enumerate(blank) if not is_blank), default=0)
-    return [i for i in range(1, last) if blank[i] and not blank[i - 1]]
+    gaps = [i for i in range(1, last) if blank[i] and not blank[i - 1]]
+    for gap in (0, *gaps):
+        yield Alternative(start, stop, (*drops[:gap], *takes, *keeps[gap:]))
+    for gap in (*gaps, len(drops)):
+        yield Alternative(start, stop, (*keeps[:gap], *drops[gap:], *takes))
 
 
 def _replaced(prediction: Prediction, start: int, stop: int) -> Iterator[Alternative]:

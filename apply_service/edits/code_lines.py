@@ -43,25 +43,12 @@ _HEADER = re.compile(
     rf"|(?:-\s+)?(?:\"(?P<quoted>[^\"]+)\"|(?P<key>[\w./$-]+))\s*:(?:\s*[\[{{|>][-+]?\s*)?$"
     rf")"
 )
-_HEADER_GROUPS = (
-    "defined",
-    "typed",
-    "implemented",
-    "spoken",
-    "assigned",
-    "called",
-    "section",
-    "heading",
-    "quoted",
-    "key",
-)
+_HEADER_GROUPS = tuple(group for group in _HEADER.groupindex if group not in ("verb", "quote"))
 _ATTACHED = re.compile(r"^\s*(?:@|#\[|#!\[|\[[A-Z]|//|#(?![a-z]+\b\s)|/\*|\*|--|\"\"\"|<!--)")
 _CLOSER = re.compile(r"^\s*(?:[\]\)}]+[\]\)};,.\w\s]*$|[\]\)}]|end\b|\{\s*$|</|fi\b|done\b|esac\b)")
 _BRANCH = re.compile(
     r"^\s*(?:\}\s*)?(?:else|elif|elsif|except|finally|catch|rescue|ensure|case|default|when)\b|^\s*\{\s*$"
 )
-
-
 _IMPORT = re.compile(
     r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|#\s*include\b|require(?:_relative)?\b|package\b|@import\b|"
     r"(?:const|let|var)\s[^=\n]{1,200}=\s*require\(|export\s.*\bfrom\b|<link\b|<script\b)"
@@ -81,8 +68,6 @@ _SIGN = re.compile(r"""(["'])\\?\W+\1|\*""")
 
 
 # -- indentation and brackets --------------------------------------------------------------------------------------
-
-
 def leading(line: str) -> str:
     """The line's leading blanks."""
     return line[: len(line) - len(line.lstrip(" \t"))]
@@ -141,8 +126,6 @@ def balance(lines: Sequence[str]) -> int:
 
 
 # -- definitions ---------------------------------------------------------------------------------------------------
-
-
 def _match_header(line: str) -> re.Match[str] | None:
     # Runs of blanks become one: on a long run the pattern would try every way to divide it.
     return _HEADER.match(" ".join(line.split())) if len(line) <= MAX_HEADER_LENGTH else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -278,18 +278,18 @@ class Fence:
         return range(self.opening + 1, self.closing)
 
 
-def find_fences(lines: Sequence[str], taken: Sequence[bool] = ()) -> list[Fence]:
+def find_fences(lines: Sequence[str], taken: Container[int] = ()) -> list[Fence]:
     """The outermost fences.  A fence with a title inside another opens one of its own; `taken` lines are no fences."""
     found: list[Fence] = []
     last_tags = {tag[0]: at for at, line in enumerate(lines) if (tag := fence_tag(line)) and tag[0].startswith("/")}
     at, names_from = 0, 0
     while at < len(lines):
-        fence = None if taken and taken[at] else read_fence(lines[at])
-        tag = None if fence or (taken and taken[at]) else fence_tag(lines[at])
+        fence = None if at in taken else read_fence(lines[at])
+        tag = None if fence or at in taken else fence_tag(lines[at])
         if fence is not None:
             closing, title, depth = len(lines), fence.title, 1
             for row in range(at + 1, len(lines)):
-                other = None if taken and taken[row] else read_fence(lines[row])
+                other = None if row in taken else read_fence(lines[row])
                 if other is None or other.char != fence.char or other.indent > fence.indent:
                     continue
                 depth += 1 if other.title else -(other.length >= fence.length or depth > 1)

@@ -114,7 +114,9 @@ def _several_files(path: str | None, named: Sequence[str]) -> MalformedEdit:
 def predict_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
     """The file after its change.  A deleted file has no text; its name and mode are told in the reasons.  Raises
     MalformedEdit: creates what exists, or contradicts itself; NeedsMoreContext: a hunk has no place."""
-    if change.hunks and (last := change.hunks[-1]).lacking != (0, 0):
+    file, lines = FileLines(original), update.split("\n")
+    hunks = [_with_found_context(hunk, file, lines) for hunk in change.hunks]
+    if hunks and (last := hunks[-1]).lacking != (0, 0):
         lacks_blank = "\n" + "\n".join(last.old) + "\n\n" in f"\n{original}\n"
         if last.lacking != (1, 1) or not lacks_blank:  # else only a blank line that the file has there
             trust.doubt(f"{last.label}: has fewer lines than it says, the edit may be cut short")
@@ -131,41 +133,37 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
                 value=change.path,
                 remedy="send the edit as a change of the file, or an empty original",
             )
-        if before := [line for hunk in change.hunks for line in hunk.lines if line.kind != "add" and line.text.strip()]:
+        if before := [line.text for hunk in hunks for line in hunk.lines if line.kind != "add" and line.text.strip()]:
             raise MalformedEdit(
                 f"the edit creates {change.path}, but quotes lines that it would have had before",
-                value=before[0].text[:200],
+                value=before[0][:200],
                 remedy="begin each line of a new file with +",
             )
-        new, lines = [text for hunk in change.hunks for text in hunk.new], update.split("\n")
-        for line in (line for hunk in change.hunks for line in hunk.lines):
+        for line in (line for hunk in hunks for line in hunk.lines):
             lines[line.update_line] = line.text
-        ends_line = new and not change.hunks[-1].new_lacks_newline
+        new = [text for hunk in hunks for text in hunk.new]
+        ends_line = new and not hunks[-1].new_lacks_newline
         return trust.prediction_of(original, "\n".join([*new, ""] if ends_line else new), lines)
     if change.action == "delete":
-        if not change.hunks and change.old_mode is not None and original:  # git says so too; V4A deletes without hunks
+        if not hunks and change.old_mode is not None and original:  # git says so too; V4A deletes without hunks
             raise MalformedEdit(
                 f"the diff deletes {change.path} but does not show the lines that go",
                 value=change.path,
                 remedy="send the whole diff of the deleted file, or delete the file yourself",
             )
-        quoted = [text for hunk in change.hunks for text in hunk.old]
-        if change.hunks and quoted != list(FileLines(original).lines):
+        if hunks and [text for hunk in hunks for text in hunk.old] != list(file.lines):
             trust.guess("the file is not what the edit deletes")
-        elif change.hunks and original and change.hunks[-1].old_lacks_newline == original.endswith("\n"):
+        elif hunks and original and hunks[-1].old_lacks_newline == file.has_final_newline:
             trust.doubt("the file's last line ends otherwise than in the edit that deletes it")
         ops = [LineOp("drop", row, None, line) for row, line in enumerate(original.split("\n"))]
-        return trust.prediction(ops, update.split("\n"))
-    return merge_hunks(original, update, change.hunks, is_ordered=True, trust=trust)
+        return trust.prediction(ops, lines)
+    return merge_hunks(original, update, hunks, is_ordered=True, trust=trust)
 
 
-def with_found_context(change: FileChange, original: str, update: str) -> FileChange:
-    """The change with the context read as it stands in the file, where its lines came without their leading blank."""
-    file, lines, hunks = FileLines(original), update.split("\n"), []
-    for hunk in change.hunks:
-        if hunk.old and not file.stands(hunk.old, Likeness.TRAILING):
-            raw = (x._replace(text=lines[x.update_line]) if x.kind == "context" else x for x in hunk.lines)
-            as_written = replace(hunk, lines=tuple(raw))
-            hunk = as_written if file.stands(as_written.old, Likeness.TRAILING) else hunk
-        hunks.append(hunk)
-    return replace(change, hunks=tuple(hunks))
+def _with_found_context(hunk: QuotedHunk, file: FileLines, lines: Sequence[str]) -> QuotedHunk:
+    """The hunk with the context read as it stands in the file, where its lines came without their leading blank."""
+    if not hunk.old or file.stands(hunk.old, Likeness.TRAILING):
+        return hunk
+    raw = (x._replace(text=lines[x.update_line]) if x.kind == "context" else x for x in hunk.lines)
+    as_written = replace(hunk, lines=tuple(raw))
+    return as_written if file.stands(as_written.old, Likeness.TRAILING) else hunk

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby, islice, pairwise
@@ -189,162 +189,157 @@ def merge_hunks(
     lost = [] if is_ordered else [hunk for hunk in parts if hunk.old and not file.stands(hunk.old)]
     if 0 < len(lost) < len(parts):
         others = [hunk for hunk in parts if not hunk.old or file.stands(hunk.old)]
-        written = FileLines(_text(_draw(file, list(update_lines), others, Trust(), is_ordered=False)))
+        written = FileLines(_text(_write(file, list(update_lines), others, Trust())))
         if all(len(written.find(hunk.old, 2, Likeness.EXACT)) == 1 for hunk in lost):
-            _draw(file, list(update_lines), others, trust, is_ordered=False)
+            _write(file, list(update_lines), others, trust)
             trust.doubt(f"{lost[0].label}: changes what another one wrote")
-            merged = _text(_draw(written, update_lines, lost, trust, is_ordered=False))
+            merged = _text(_write(written, update_lines, lost, trust))
             return trust.prediction_of(original, merged, update_lines)
-    return trust.prediction(_draw(file, update_lines, parts, trust, is_ordered=is_ordered), update_lines)
+    return trust.prediction(_write(file, update_lines, parts, trust, is_ordered=is_ordered), update_lines)
 
 
 def _text(ops: Sequence[LineOp]) -> str:
     return "\n".join(op.text for op in ops if op.kind != "drop")
 
 
-def _draw(
-    file: FileLines, update_lines: list[str], hunks: Sequence[QuotedHunk], trust: Trust, *, is_ordered: bool
+def _write(
+    file: FileLines, update_lines: list[str], hunks: Sequence[QuotedHunk], trust: Trust, *, is_ordered: bool = False
 ) -> list[LineOp]:
     """The operations of the hunks.  `update_lines` is changed to the lines that the hunks read and write."""
-    places = _Placement(file, trust).find_all(hunks)
+    places = _find_places(file, hunks, trust)
     if is_ordered and any(a.start > b.start for a, b in pairwise(places)):
         trust.doubt("the hunks are not in the file's order")
     canvas = _Canvas(file, update_lines, trust)
     for hunk, place in sorted(zip(hunks, places, strict=True), key=lambda placed: (placed[1].start, placed[1].end)):
         canvas.draw(hunk, place)
-    ordered: list[LineOp] = []  # the drops of every replaced stretch before its takes
-    for is_change, run in groupby(canvas.ops(), key=lambda op: op.kind in ("drop", "take")):
-        stretch = list(run)
-        ordered += sorted(stretch, key=lambda op: op.kind == "take") if is_change else stretch
-    return ordered
+    return canvas.ops()
 
 
 # -- placing -----------------------------------------------------------------------------------------------------------
-class _Placement:
-    """Finds the places of hunks."""
+def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> list[Place]:
+    """A place for every hunk, in the order of the hunks.  Raises NeedsMoreContext: a hunk has no place, not even a
+    probable one; the error names its anchor."""
+    found = [file.find(hunk.old) for hunk in hunks]
+    # For each hunk: the first line of all later hunks that have only one possible place.
+    below = [len(file) + 1]
+    for places in reversed(found[1:]):
+        below.append(min(below[-1], places[0].start) if len(places) == 1 else below[-1])
+    chosen: list[Place] = []
+    above = n_lost = drift = 0  # the end of the hunks so far; the last hunk's distance from its stated line
+    for hunk, places, first_below in zip(hunks, found, reversed(below), strict=False):
+        if not hunk.old:
+            place = Place((), Likeness.EXACT, gap=_gap(file, hunk, trust))
+        elif not places:
+            n_lost += 1
+            place = _find_lost(file, hunk, n_lost, trust)
+        elif len(places) == 1:
+            place = places[0]
+        else:
+            expected = 0 if hunk.stated_line is None else hunk.stated_line + drift
+            place = _choose(file, hunk, places, range(above, first_below), expected, trust)
+        for scope in hunk.scopes if hunk.scopes_bind else ():
+            # Doubt a scope that the file lacks, even if the lines below it are found exactly.
+            if not _rows_of_scope(file, scope, 0, len(file)):
+                trust.doubt(f"{hunk.label}: no scope {scope[:100]!r}")
+        quoted = zip((line for line in hunk.lines if line.kind != "add"), place.rows, strict=False)
+        if place.likeness is Likeness.TRAILING and any(
+            line.kind == "remove" and row is not None and line.text.strip() and file.lines[row] != line.text
+            for line, row in quoted
+        ):
+            trust.doubt(f"{hunk.label}: replaced lines end in blanks that it doesn't quote")
+        if place.likeness in DOUBTS and not place.is_applied:
+            trust.doubt(f"{hunk.label}: {DOUBTS[place.likeness]}")
+        chosen.append(place)
+        above = max(above, place.end)
+        drift = drift if hunk.stated_line is None else place.start - hunk.stated_line
+    return chosen
 
-    def __init__(self, file: FileLines, trust: Trust) -> None:
-        self._file = file
-        self._trust = trust
 
-    def find_all(self, hunks: Sequence[QuotedHunk]) -> list[Place]:
-        """A place for every hunk, in the order of the hunks.  Raises NeedsMoreContext: a hunk has no place, not even a
-        probable one; the error names its anchor."""
-        found = [self._file.find(hunk.old) for hunk in hunks]
-        # For each hunk: the first line of all later hunks that have only one possible place.
-        below = [len(self._file) + 1]
-        for places in reversed(found[1:]):
-            below.append(min(below[-1], places[0].start) if len(places) == 1 else below[-1])
-        chosen: list[Place] = []
-        above = n_lost = drift = 0  # the end of the hunks so far; the last hunk's distance from its stated line
-        for hunk, places, first_below in zip(hunks, found, reversed(below), strict=False):
-            if not hunk.old:
-                place = Place((), Likeness.EXACT, gap=self._gap(hunk))
-            elif not places:
-                n_lost += 1
-                place = self._find_lost(hunk, n_lost)
-            else:
-                place = places[0] if len(places) == 1 else self._choose(hunk, places, above, first_below, drift)
-            for scope in hunk.scopes if hunk.scopes_bind else ():
-                # Doubt a scope that the file lacks, even if the lines below it are found exactly.
-                if not self._rows_of_scope(scope, 0, len(self._file)):
-                    self._trust.doubt(f"{hunk.label}: no scope {scope[:100]!r}")
-            quoted = zip((line for line in hunk.lines if line.kind != "add"), place.rows, strict=False)
-            if place.likeness is Likeness.TRAILING and any(
-                line.kind == "remove" and row is not None and line.text.strip() and self._file.lines[row] != line.text
-                for line, row in quoted
-            ):
-                self._trust.doubt(f"{hunk.label}: replaced lines end in blanks that it doesn't quote")
-            if place.likeness in DOUBTS and not place.is_applied:
-                self._trust.doubt(f"{hunk.label}: {DOUBTS[place.likeness]}")
-            chosen.append(place)
-            above = max(above, place.end)
-            drift = drift if hunk.stated_line is None else place.start - hunk.stated_line
-        return chosen
+def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range, expected: int, trust: Trust) -> Place:
+    """Choose one of several places.  `room`: the lines between the hunks around it, as far as these are placed."""
+    label = hunk.label
+    if hunk.stated_line is not None and file.stands_at(hunk.old, hunk.stated_line):
+        if not hunk.is_well_formed:
+            trust.doubt(f"{label}: not unique, taken at the line it states")
+        return Place(tuple(range(hunk.stated_line, hunk.stated_line + len(hunk.old))), Likeness.EXACT)
+    if hunk.is_at_end and places[-1].end == len(file):
+        return places[-1]
+    scopes = sorted(_scope_spans(file, hunk.scopes))
+    # the first line of each scope, and the last end of those so far
+    firsts, ends = [start for start, _ in scopes], [0, *accumulate((end for _, end in scopes), max)]
+    scoped = [place for place in places if place.start < ends[bisect_right(firsts, place.start)]]
+    if len(scoped) == 1:
+        if not hunk.scopes_bind or len(scopes) > 1:
+            trust.doubt(f"{label}: not unique, settled by its scope")
+        return scoped[0]
+    places = scoped or places
+    fitting = [place for place in places if room.start <= place.start and place.end <= room.stop]
+    if len(fitting) == 1:
+        trust.doubt(f"{label}: not unique, settled by the order of the hunks")
+        return fitting[0]
+    places = fitting or places
+    chosen = min(places, key=lambda place: abs(place.start - expected))
+    rows = ", ".join(str(place.start + 1) for place in places[:5]) + ", ..." * (len(places) > 5)
+    trust.guess(
+        f"{label}: its lines stand at several places (lines {rows}), and line {chosen.start + 1} was taken; quote "
+        "a line beside them that tells the places apart"
+    )
+    return chosen
 
-    def _choose(self, hunk: QuotedHunk, places: list[Place], above: int, below: int, drift: int) -> Place:
-        """Choose one of several places."""
-        trust, label = self._trust, hunk.label
-        if hunk.stated_line is not None and self._file.stands_at(hunk.old, hunk.stated_line):
-            if not hunk.is_well_formed:
-                trust.doubt(f"{label}: not unique, taken at the line it states")
-            return Place(tuple(range(hunk.stated_line, hunk.stated_line + len(hunk.old))), Likeness.EXACT)
-        if hunk.is_at_end and places[-1].end == len(self._file):
-            return places[-1]
-        scopes = sorted(self._scope_spans(hunk.scopes))
-        # the first line of each scope, and the last end of those so far
-        firsts, ends = [start for start, _ in scopes], [0, *accumulate((end for _, end in scopes), max)]
-        scoped = [place for place in places if place.start < ends[bisect_right(firsts, place.start)]]
-        if len(scoped) == 1:
-            if not hunk.scopes_bind or len(scopes) > 1:
-                trust.doubt(f"{label}: not unique, settled by its scope")
-            return scoped[0]
-        places = scoped or places
-        fitting = [place for place in places if above <= place.start and place.end <= below]
-        if len(fitting) == 1:
-            trust.doubt(f"{label}: not unique, settled by the order of the hunks")
-            return fitting[0]
-        places = fitting or places
-        expected = 0 if hunk.stated_line is None else hunk.stated_line + drift
-        chosen = min(places, key=lambda place: abs(place.start - expected))
-        rows = ", ".join(str(place.start + 1) for place in places[:5]) + ", ..." * (len(places) > 5)
-        trust.guess(
-            f"{label}: its lines stand at several places (lines {rows}), and line {chosen.start + 1} was taken; quote "
-            "a line beside them that tells the places apart"
-        )
-        return chosen
 
-    def _scope_spans(self, scopes: Sequence[str]) -> list[tuple[int, int]]:
-        """The stretches of the file that the scopes hold, each inside one of the scope before."""
-        spans = [(0, len(self._file))] if scopes else []
-        for scope in scopes:
-            named = ((row, end) for start, end in spans for row in self._rows_of_scope(scope, start, end))
-            spans = [(row, definition_end(self._file.lines, row, end)) for row, end in islice(named, MAX_PLACES)]
-        return spans
+def _scope_spans(file: FileLines, scopes: Sequence[str]) -> list[tuple[int, int]]:
+    """The stretches of the file that the scopes hold, each inside one of the scope before."""
+    spans = [(0, len(file))] if scopes else []
+    for scope in scopes:
+        named = ((row, end) for start, end in spans for row in _rows_of_scope(file, scope, start, end))
+        spans = [(row, definition_end(file.lines, row, end)) for row, end in islice(named, MAX_PLACES)]
+    return spans
 
-    def _rows_of_scope(self, scope: str, start: int, end: int) -> list[int]:
-        """The lines that equal the scope's header; else those that contain it."""
-        wanted = scope.strip()
-        equal = self._file.rows_of(Likeness.INDENTED).get(wanted, [])
-        first = bisect_left(equal, start)
-        if found := [row for row in equal[first : first + MAX_PLACES] if row < end]:
-            return found
-        return [row for row in range(start, end) if wanted in self._file.lines[row]]
 
-    def _gap(self, hunk: QuotedHunk) -> int:
-        """The place of a hunk that quotes no line: the line that the edit states, or the end of its scope or file."""
-        n_lines, trust, label = len(self._file), self._trust, hunk.label
-        if n_lines == 0 or hunk.is_at_end:
-            return n_lines
-        if hunk.stated_line is not None and hunk.stated_line <= n_lines:
-            trust.doubt(f"{label}: no context, placed by its line number alone")
-            return hunk.stated_line
-        if hunk.scopes_bind and not hunk.scopes:
-            trust.doubt(f"{label}: quotes no line, appended to the file")
-            return n_lines
-        spans = self._scope_spans(hunk.scopes)
-        if not spans:
-            raise _needs_context(hunk, "it quotes no line of the file")
-        trust.guess(f"{label}: no context, placed at the end of its scope")
-        return spans[0][1]
+def _rows_of_scope(file: FileLines, scope: str, start: int, end: int) -> list[int]:
+    """The lines that equal the scope's header; else those that contain it."""
+    wanted = scope.strip()
+    equal = file.rows_of(Likeness.INDENTED).get(wanted, [])
+    first = bisect_left(equal, start)
+    if found := [row for row in equal[first : first + MAX_PLACES] if row < end]:
+        return found
+    return [row for row in range(start, end) if wanted in file.lines[row]]
 
-    def _find_lost(self, hunk: QuotedHunk, n_lost: int) -> Place:
-        """The probable place of a hunk whose quote is not in the file: its result, or else the most similar lines."""
-        made = self._file.find(hunk.new, 2, Likeness.TRAILING) if any(map(str.strip, hunk.new)) else []
-        if len(made) == 1:
-            is_shown = sum(bool(line.strip()) for line in hunk.new) >= MIN_MADE
-            tell = self._trust.doubt if is_shown else self._trust.guess
-            tell(f"{hunk.label}: not found, but its result stands in the file already")
-            return made[0]._replace(is_applied=True)
-        if n_lost > MAX_SEARCHED:
-            raise _needs_context(hunk, f"its lines are not in the file, and neither are those of {MAX_SEARCHED} others")
-        found, shown = find_similar(self._file, hunk.old), nearest_lines(self._file, hunk.old)
-        if not found:
-            raise _needs_context(hunk, "its lines are not in the file", shown)
-        self._trust.guess(f"{hunk.label}: not found, taken at the most similar lines:\n{shown}")
-        if len(found) > 1 and found[0].score - found[1].score < CLEAR_MARGIN:
-            self._trust.note(f"{hunk.label}: several places are similar")
-        return found[0].place
+
+def _gap(file: FileLines, hunk: QuotedHunk, trust: Trust) -> int:
+    """The place of a hunk that quotes no line: the line that the edit states, or the end of its scope or file."""
+    if len(file) == 0 or hunk.is_at_end:
+        return len(file)
+    if hunk.stated_line is not None and hunk.stated_line <= len(file):
+        trust.doubt(f"{hunk.label}: no context, placed by its line number alone")
+        return hunk.stated_line
+    if hunk.scopes_bind and not hunk.scopes:
+        trust.doubt(f"{hunk.label}: quotes no line, appended to the file")
+        return len(file)
+    spans = _scope_spans(file, hunk.scopes)
+    if not spans:
+        raise _needs_context(hunk, "it quotes no line of the file")
+    trust.guess(f"{hunk.label}: no context, placed at the end of its scope")
+    return spans[0][1]
+
+
+def _find_lost(file: FileLines, hunk: QuotedHunk, n_lost: int, trust: Trust) -> Place:
+    """The probable place of a hunk whose quote is not in the file: its result, or else the most similar lines."""
+    made = file.find(hunk.new, 2, Likeness.TRAILING) if any(map(str.strip, hunk.new)) else []
+    if len(made) == 1:
+        is_shown = sum(bool(line.strip()) for line in hunk.new) >= MIN_MADE
+        tell = trust.doubt if is_shown else trust.guess
+        tell(f"{hunk.label}: not found, but its result stands in the file already")
+        return made[0]._replace(is_applied=True)
+    if n_lost > MAX_SEARCHED:
+        raise _needs_context(hunk, f"its lines are not in the file, and neither are those of {MAX_SEARCHED} others")
+    found, shown = find_similar(file, hunk.old), nearest_lines(file, hunk.old)
+    if not found:
+        raise _needs_context(hunk, "its lines are not in the file", shown)
+    trust.guess(f"{hunk.label}: not found, taken at the most similar lines:\n{shown}")
+    if len(found) > 1 and found[0].score - found[1].score < CLEAR_MARGIN:
+        trust.note(f"{hunk.label}: several places are similar")
+    return found[0]
 
 
 DOUBTS = {
@@ -423,28 +418,30 @@ class _Canvas:
             else:
                 self._has_newline = not hunk.new_lacks_newline
 
-    def ops(self) -> Iterator[LineOp]:
-        """Every line of the file once and in order, with the new lines between them."""
+    def ops(self) -> list[LineOp]:
+        """Every line of the file once and in order.  New lines come behind all removed lines of their stretch."""
         if contested := sorted(self._shown.keys() & self._dropped.keys()):
             row = contested[0]
             self._trust.doubt(f"{self._dropped[row]}: changes line {row + 1}, which another one keeps")
-        n_lines = len(self._file)
-        for row, text in enumerate(self._file.lines):
-            yield from self._added.get(row, ())
-            if row in self._dropped:
-                yield LineOp("drop", row, None, text)
-            elif row in self._shown:
-                yield LineOp("both", row, self._shown[row], text)
-            else:
-                yield LineOp("keep", row, None, text)
-        yield from self._added.get(n_lines, ())
-        if self._file.has_final_newline:
-            yield LineOp("keep" if self._has_newline else "drop", n_lines, None, "")
-        elif self._has_newline:
+        ops: list[LineOp] = []
+        takes: list[LineOp] = []
+        lines = [*self._file.lines, ""] if self._file.has_final_newline else self._file.lines
+        for row, text in enumerate(lines):
+            takes += self._added.get(row, ())
+            if row in self._dropped or (row == len(self._file) and not self._has_newline):
+                ops.append(LineOp("drop", row, None, text))
+                continue
+            shown = self._shown.get(row)
+            ops += [*takes, LineOp("keep" if shown is None else "both", row, shown, text)]
+            takes = []
+        if not self._file.has_final_newline:
+            takes += self._added.get(len(self._file), ())
+        if self._has_newline and not self._file.has_final_newline:
             # The line with the remark about it, or the update's own empty last line, stands for the new line end.
             at = max(at for at, line in enumerate(self._update_lines) if not line or line.startswith("\\ "))
             self._update_lines[at] = ""
-            yield LineOp("take", None, at, "")
+            takes.append(LineOp("take", None, at, ""))
+        return ops + takes
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ class Place(NamedTuple):
     """It is the hunk's new side that stands there: the change is already made."""
     gap: int = 0
     """Where new lines go that come without a quote: before that line."""
+    score: float = 1.0
+    """The share of a misquoted stretch that is found here."""
 
     @property
     def start(self) -> int:
@@ -163,13 +165,7 @@ class FileLines:
 
 
 # -- misquoted lines ---------------------------------------------------------------------------------------------------
-class SimilarPlace(NamedTuple):
-    place: Place
-    score: float
-    """Share of the quote found there, at most 1."""
-
-
-def find_similar(file: FileLines, quote: Sequence[str], *, min_score: float = MIN_SCORE) -> list[SimilarPlace]:
+def find_similar(file: FileLines, quote: Sequence[str], *, min_score: float = MIN_SCORE) -> list[Place]:
     """The most similar places, best first, none overlapping; empty where nothing is similar enough.
 
     Lines vote for where the quote starts (equal lines, and similar ones by rapidfuzz), and the best-voted
@@ -179,12 +175,11 @@ def find_similar(file: FileLines, quote: Sequence[str], *, min_score: float = MI
     if not file.lines or not any(keys) or len(keys) > MAX_QUOTE:
         return []
     rows = [line.strip()[:KEY_LENGTH] for line in file.lines]
-    found: list[SimilarPlace] = []
-    for similar in sorted((_align(rows, keys, start) for start in _likely_starts(rows, keys)), key=lambda s: -s.score):
-        place = similar.place
-        overlaps = any(place.start < other.place.end and other.place.start < place.end for other in found)
-        if similar.score >= min_score and not overlaps:
-            found.append(similar)
+    found: list[Place] = []
+    for place in sorted((_align(rows, keys, start) for start in _likely_starts(rows, keys)), key=lambda p: -p.score):
+        overlaps = any(place.start < other.end and other.start < place.end for other in found)
+        if place.score >= min_score and not overlaps:
+            found.append(place)
     return found
 
 
@@ -192,7 +187,7 @@ def nearest_lines(file: FileLines, quote: Sequence[str]) -> str:
     """The stretch most like the quote as `12 | text` lines, so that its author can correct it; empty where nothing is
     like it."""
     if found := find_similar(file, quote, min_score=0.3):
-        first, end = found[0].place.start, found[0].place.end
+        first, end = found[0].start, found[0].end
     else:
         longest = max((line.strip()[:KEY_LENGTH] for line in quote), key=len, default="")
         rows = [line.strip()[:KEY_LENGTH] for line in file.lines]
@@ -220,9 +215,7 @@ def _likely_starts(rows: Sequence[str], keys: Sequence[str]) -> list[int]:
     for k in voters:
         similar = [(keys[k], 100.0, 0)]
         if keys[k] not in table:
-            similar = process.extract(
-                keys[k], distinct, scorer=fuzz.ratio, processor=None, score_cutoff=MIN_SIMILARITY, limit=5
-            )
+            similar = process.extract(keys[k], distinct, scorer=fuzz.ratio, score_cutoff=MIN_SIMILARITY, limit=5)
         for key, similarity, _ in similar:
             for row in table[key][:50]:
                 votes[row - k] += _weight(keys[k]) * (similarity / 100) ** 2 / len(table[key])
@@ -237,7 +230,7 @@ def _likely_starts(rows: Sequence[str], keys: Sequence[str]) -> list[int]:
     return chosen
 
 
-def _align(rows: Sequence[str], keys: Sequence[str], start: int) -> SimilarPlace:
+def _align(rows: Sequence[str], keys: Sequence[str], start: int) -> Place:
     """The quote's lines matched, in order, with the lines around a start that are most like them."""
     slack = 3 + len(keys) // 3
     low = max(0, min(start - slack, len(rows) - 1))
@@ -255,6 +248,6 @@ def _align(rows: Sequence[str], keys: Sequence[str], start: int) -> SimilarPlace
     for op in Indel.opcodes(range(len(keys)), seen):
         if op.tag == "equal":
             matched[op.src_start : op.src_end] = range(low + op.dest_start, low + op.dest_end)
-    place = Place(tuple(matched), Likeness.FUZZY)
     found = (_weight(keys[k]) * (similar[k, row - low] / 100) ** 2 for k, row in enumerate(matched) if row is not None)
-    return SimilarPlace(place, min(1.0, float(sum(found)) / sum(map(_weight, keys))))
+    score = min(1.0, float(sum(found)) / sum(map(_weight, keys)))
+    return Place(tuple(matched), Likeness.FUZZY, score=score)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from apply_service.edits.code_lines import header_name, indent_of, is_closer
-from apply_service.edits.envelope import Fence, find_fences, is_order, reads_as_english
+from apply_service.edits.envelope import find_fences, is_order, reads_as_english
 
 MAX_NOTE_LENGTH = 240
 """A longer line is never taken for a marker, hint or note."""
@@ -130,8 +130,6 @@ FENCE = re.compile(r"^\s*(?P<sign>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
 IMPERATIVE = re.compile(
     r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:new,?\s+goes|add|insert|place|put|append|prepend|this goes|goes)\b", re.IGNORECASE
 )
-
-
 MAX_SIGNATURE = 20
 """The most lines of a header, with a body of dots."""
 _BODY = re.compile(r"^(?P<head>.*\S)?\s*(?<![.\w])(?:\.{3}|…)$")
@@ -167,8 +165,6 @@ class Hint(NamedTuple):
 
 
 # -- one line by itself --------------------------------------------------------------------------------------------
-
-
 @lru_cache(maxsize=65536)
 def strip_comment(line: str) -> Comment:
     """The line without its comment signs."""
@@ -252,8 +248,6 @@ def names_file(line: str, path: str | None) -> bool:
 
 
 # -- all lines -----------------------------------------------------------------------------------------------------
-
-
 def classify(
     lines: Sequence[str], original: Sequence[str], *, language: str | None = None, path: str | None = None
 ) -> list[Role]:
@@ -365,10 +359,14 @@ def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, li
     pairs = find_fences(lines) if any(lines[i].startswith("```") for i in solid) else []
     if language == "markdown" and not any(fence.closing == fence.opening + 1 for fence in pairs):
         pairs = []  # An empty fence, below an order to remove something, is no text of a page.
-    if orders := _orders_outside(lines, solid, pairs, known):
+    inside = {i for fence in pairs for i in range(fence.opening, fence.closing + 1)}
+    outside = {i: lines[i].strip() for i in solid if i not in inside}
+    is_whole = bool(pairs) and pairs[-1].closing < len(lines)
+    if outside and is_whole and all(t not in known and reads_as_english(t) and is_order(t) for t in outside.values()):
+        # Each line outside orders what to do with the code in the fence below it.
         for i in {i for fence in pairs for i in (fence.opening, fence.closing)}:
             roles[i] = Role.FENCE
-        for i in orders:
+        for i in outside:
             roles[i] = Role.ELSEWHERE
         return
     fences = [i for i in solid if FENCE.match(lines[i][:MAX_NOTE_LENGTH])]
@@ -386,14 +384,3 @@ def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, li
         return
     for i in fences:
         roles[i] = Role.FENCE
-
-
-def _orders_outside(
-    lines: Sequence[str], solid: Sequence[int], pairs: Sequence[Fence], known: Mapping[str, list[int]]
-) -> list[int]:
-    """The lines outside all fences, if each of them orders what to do with the code in the fence below it."""
-    inside = {i for fence in pairs for i in range(fence.opening, fence.closing + 1)}
-    outside = [i for i in solid if i not in inside]
-    is_whole = bool(pairs) and pairs[-1].closing < len(lines)
-    texts = [lines[i].strip() for i in outside]
-    return outside if is_whole and all(t not in known and reads_as_english(t) and is_order(t) for t in texts) else []

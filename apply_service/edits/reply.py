@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -122,10 +122,17 @@ class FoundEdit:
     """The text around the edit, which may say where the edit belongs."""
     findings: tuple[Verdict, ...] = ()
     """Reports of the parts of the reply that were left out."""
-    is_patch: bool = False
-    """`update` is a patch over any number of files."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """The part of the edit for each file that it names; empty if the edit can't be divided by files."""
+
+    @property
+    def is_patch(self) -> bool:
+        """Whether the edit is a patch, which may be over any number of files."""
+        return self.format in ("unified_diff", "v4a_patch")
+
+    def but(self, check: str, warning: str) -> FoundEdit:
+        """The same edit with one more warning."""
+        return replace(self, findings=(*self.findings, Verdict(check, "warning", warning)))
 
 
 def read_reply(
@@ -165,10 +172,10 @@ def read_patch_reply(text: str, originals: Iterable[str] = ()) -> FoundEdit:
     caller reads for each file its part in `parts`, or the whole reply if there are no parts.
     """
     reader = _Reader(text, "\n".join(originals))
-    if reader.format == "unified_diff" and reader.diff_start is not None:
-        return replace(reader.read("unified_diff"), is_patch=True)
+    if reader.format == "unified_diff":
+        return reader.read("unified_diff")
     if reader.format == "v4a_patch":
-        return replace(reader.read_patch(), is_patch=True)
+        return reader.read_patch()
     if parts := reader.parts():
         return replace(reader.read(reader.format), update=text, parts=parts)
     return FoundEdit(reader.format, text)
@@ -206,33 +213,29 @@ class _Reader:
                 self._blocks = read_file_blocks(lines, self._file)
         self._in_blocks = self._within((block.opening, block.closing) for block in self._blocks)
         spans = patch_spans(lines) if "*** " in self._text else []
-        self._patch_spans = [span for span in spans if not self._in_blocks[span[0]]]
+        self._patch_spans = [span for span in spans if span[0] not in self._in_blocks]
         self._patch: PatchText | None = None
         if self._patch_spans:
             with suppress(MalformedEdit):
                 self._patch = parse_v4a(self._text)
         # Nothing else begins inside the lines of blocks and patches.
-        in_patches = self._within(self._patch_spans)
-        self._in_marked = [a or b for a, b in zip(self._in_blocks, in_patches, strict=True)]
+        self._in_marked = self._in_blocks | self._within(self._patch_spans)
         self._fences = find_fences(lines, self._in_marked)
         # The fences if no line counts as a marker.
-        self._plain_fences = find_fences(lines) if any(self._in_marked) else self._fences
+        self._plain_fences = find_fences(lines) if self._in_marked else self._fences
         self._json_fences = [f for f in self._fences if f.body and _opens_json(lines[f.opening + 1])]
         self._replacements = read_replacements(self._text)
 
     @cached_property
     def diff_start(self) -> int | None:
         """The line with which a diff begins.  Raises MalformedEdit if it is a combined diff."""
-        starts = (at for at in range(len(self._lines)) if not self._in_marked[at] and starts_diff(self._lines, at))
+        starts = (at for at in range(len(self._lines)) if at not in self._in_marked and starts_diff(self._lines, at))
         return next(starts, None)
 
-    def _within(self, stretches: Iterable[tuple[int, int]]) -> list[bool]:
-        """Whether each line is in one of the stretches.  A stretch includes its last line."""
-        inside = [False] * len(self._lines)
-        for first, last in stretches:
-            last = min(last, len(inside) - 1)
-            inside[first : last + 1] = [True] * (last + 1 - first)
-        return inside
+    def _within(self, stretches: Iterable[tuple[int, int]]) -> set[int]:
+        """The lines in the stretches.  A stretch includes its last line."""
+        stop = len(self._lines)
+        return {at for first, last in stretches for at in range(first, min(last + 1, stop))}
 
     # -- which format --------------------------------------------------------------------------------------------------
     @cached_property
@@ -290,40 +293,36 @@ class _Reader:
         text = self._patch if name == "v4a_patch" else self._diff
         return text.changes if text is not None else ()
 
-    def _used(self, name: str) -> Iterable[int]:
+    def _used(self, name: str) -> Collection[int]:
         """The lines of the format's edit."""
         lines = range(len(self._lines))
         if name == "search_replace":
             if self._blocks or not self._marks:
-                return [at for at in lines if self._in_blocks[at]]
+                return self._in_blocks
             first, last = min(self._marks), max(self._marks)
             return range(first, last + 1 if self._marks[last].kind == "close" else len(lines))
         if name == "v4a_patch":
-            return [at for begin, end in self._patch_spans for at in range(begin, end + 1)]
+            return self._within(self._patch_spans)
         if name == "unified_diff":
-            strays = set(self._diff.strays) if self._diff is not None else set()
-            return [at for at in lines if self._diff_kept[at] and at not in strays]
+            return self._diff_kept.difference(self._diff.strays if self._diff is not None else ())
         if name == "json_edit":
             first = next((at for at in lines if _opens_json(self._lines[at])), 0)
-            fenced = [at for fence in self._json_fences for at in range(fence.opening, fence.closing)]
-            return fenced or range(first, len(lines))
+            return self._within((f.opening, f.closing - 1) for f in self._json_fences) or range(first, len(lines))
         if name == "whole_file" and (fence := file_fence(self._lines, self._path, self._original)) is not None:
             return range(fence.opening, fence.closing + 1)
         return lines
 
-    def _outside(self, name: str) -> Sequence[int]:
+    def _outside(self, name: str) -> Iterator[int]:
         """The lines outside the format's edit.  Fenced text counts only if its fence holds a part of the edit."""
-        inside = [*self._in_marked]
-        for at in self._used(name):
-            inside[at] = True
-        first = inside.index(True) if True in inside else 0
+        inside = self._in_marked.union(self._used(name))
+        first = min(inside, default=0)
         is_own = self._file.stands(self._lines[first : first + 3], Likeness.TRAILING)
         for fence in self._fences if not is_own else ():
-            holds_part = any(inside[fence.opening : fence.closing + 1])
-            for at in (fence.opening, fence.closing) if holds_part else range(fence.opening, fence.closing + 1):
-                inside[at : at + 1] = [True] * len(inside[at : at + 1])
-        left = [at for at, is_inside in enumerate(inside) if not is_inside and self._lines[at].strip()]
-        return [at for at in left if name != "unified_diff" or not is_preamble(self._lines[at])]
+            holds_part = not inside.isdisjoint(range(fence.opening, fence.closing + 1))
+            inside.update((fence.opening, fence.closing) if holds_part else range(fence.opening, fence.closing + 1))
+        for at, line in enumerate(self._lines):
+            if at not in inside and line.strip() and not (name == "unified_diff" and is_preamble(line)):
+                yield at
 
     @cached_property
     def _known(self) -> set[str]:
@@ -344,25 +343,22 @@ class _Reader:
         edit = self._read(name)
         if self._is_prose_file and name in ("lazy_snippet", "whole_file") and not self._plain_fences:
             return edit
-        if repeated := self._repeats(edit):
-            again = Verdict(DOUBT, "warning", f"the edit may not do what this sentence asks: {repeated[:80]!r}")
-            edit = replace(edit, findings=(*edit.findings, again))
         carries_out = name == "lazy_snippet" and not is_signed(self._original.split("\n"), edit.update.split("\n"))
         done = edit.update if carries_out else ""
         left = [x for x in self._orders_behind if x.rstrip(".!") not in done and (_added_import(x) or x) not in done]
-        if not left:
+        for asked in (*self._repeats(edit), *left[:1]):
+            edit = edit.but(DOUBT, f"the edit may not do what this sentence asks: {asked[:80]!r}")
+        if not left or any(map(_OF_THIS_CODE.match, left)):
             return edit
-        doubt = Verdict(DOUBT, "warning", f"the edit may not do what this sentence asks: {left[0][:80]!r}")
-        # It says nothing about the place of the code above it, unless it speaks of that.
+        # They say nothing about the place of the code above them.
         told = [order.rstrip(".!").lower() for order in left]
-        said = [x for x in edit.prose.split("\n") if not any(x.lower() in t or t in x.lower() for t in told)]
-        speaks_of_edit = any(map(_OF_THIS_CODE.match, left))
-        return replace(edit, prose=edit.prose if speaks_of_edit else "\n".join(said), findings=(*edit.findings, doubt))
+        said = (x for x in edit.prose.split("\n") if not any(x.lower() in t or t in x.lower() for t in told))
+        return replace(edit, prose="\n".join(said))
 
-    def _repeats(self, edit: FoundEdit) -> str:
-        """The sentence around the edit that asks for the same change of something else in the file; "" for none."""
+    def _repeats(self, edit: FoundEdit) -> list[str]:
+        """The sentence around the edit that asks for the same change of something else in the file, if there is one."""
         inside = self._within((fence.opening, fence.closing) for fence in self._fences)
-        outside = (line for at, line in enumerate(self._lines) if not inside[at] and "`" in line)
+        outside = (line for at, line in enumerate(self._lines) if at not in inside and "`" in line)
         asking = (one for one in outside if len(one) <= MAX_PROSE and _REPEATS.search(one.strip()) is not None)
         found = [line for line in islice(asking, MAX_BEHIND) if reads_as_english(line)]
         # Prose quotes the names that it speaks of.
@@ -370,8 +366,8 @@ class _Reader:
         for line in found:
             named = [word.strip("()") for word in line.split("`")[1::2]]
             if any(word and word in self._original and word not in code for word in named):
-                return line.strip()
-        return ""
+                return [line.strip()]
+        return []
 
     def _read(self, name: str) -> FoundEdit:
         if name == "lazy_snippet":
@@ -379,16 +375,12 @@ class _Reader:
         if name == "unified_diff":
             if self.diff_start is None:  # without headers it is read like a snippet
                 return replace(self._read_snippet(), format="unified_diff")
-            kept = list(self._diff_kept)
-            changed: list[str] = []
-            if self._diff is not None:
-                changed = [change.path for change in self._diff.changes if not change.is_for(self._path)]
-                hunks = [hunk for change in self._diff.changes for hunk in change.hunks]
-                last = max((line.update_line for hunk in hunks for line in hunk.lines), default=-1)
-                for at in self._diff.strays:
-                    kept[at] = kept[at] and at < last
-            used = [at for at, keeps in enumerate(kept) if keeps]
-            return self._found("unified_diff", "\n".join(self._blanked(kept)), used, changed)
+            changes, strays = self._diff or ((), ())
+            hunks = [hunk for change in changes for hunk in change.hunks]
+            last = max((line.update_line for hunk in hunks for line in hunk.lines), default=-1)
+            kept = self._diff_kept.difference(at for at in strays if at >= last)
+            others = [change.path for change in changes if not change.is_for(self._path)]
+            return self._found("unified_diff", self._blanked(kept), kept, others)
         others = [path for path in self._paths(name) if self._path is not None and not is_same_file(path, self._path)]
         return self._found(name, self._text, self._used(name), others)
 
@@ -414,8 +406,10 @@ class _Reader:
             is_of_file = any(map(self._is_of_file, range(start, stop)))
             if fence is not None or not start or len(text) > MAX_PROSE or is_of_file:
                 break
-            asked = filter(_ORDER_BEHIND.match, _SENTENCE_END.split(text))
-            orders = [order for sentence in asked for order in _single_orders(sentence)]
+            orders: list[str] = []
+            for sentence in filter(_ORDER_BEHIND.match, _SENTENCE_END.split(text)):
+                parts = _NEXT_ORDER.split(sentence.rstrip(".!"))
+                orders += [f"{part[:1].upper()}{part[1:]}." for part in parts] if len(parts) > 1 else [sentence]
             if text and not orders and not reads_as_english(text):
                 break
             found, stop = orders + found, start
@@ -429,7 +423,7 @@ class _Reader:
         if self._patch is None:
             return FoundEdit("v4a_patch", self._text)
         kept = self._within(self._patch_spans)
-        return self._found("v4a_patch", "\n".join(self._blanked(kept)), self._used("v4a_patch"), ())
+        return self._found("v4a_patch", self._blanked(kept), kept, ())
 
     def parts(self) -> dict[str, str]:
         """The blocks or JSON edits of each file; empty unless each of them names its file directly."""
@@ -452,21 +446,24 @@ class _Reader:
         if name != "search_replace":
             return [fence.path for fence in self._fences if fence.path]
         named = [block.path for block in self._blocks if block.path]
-        mentions = [block.mention for block in self._blocks if block.mention]
-        is_routed = self._path and any(is_same_file(mention, self._path) for mention in mentions)
-        return mentions if is_routed and not named else named
+        is_routed = self._path and any(is_same_file(mention, self._path) for mention in self._mentions)
+        return self._mentions if is_routed and not named else named
+
+    @property
+    def _mentions(self) -> list[str]:
+        """The files that the text above blocks speaks of, where none is named outright."""
+        return [block.mention for block in self._blocks if block.mention]
 
     def named_files(self, known: Collection[str]) -> tuple[str, ...]:
         """The files that the edit in the reply's format names."""
-        fenced = [fence.path for fence in self._fences if fence.path]
-        mentions = [block.mention for block in self._blocks if block.mention]
-        is_known = match_files([*fenced, *mentions], known)
         if self.format in ("lazy_snippet", "unified_diff") and self.diff_start is None:
+            is_known = match_files((fence.path for fence in self._fences if fence.path), known)
             found = [f.path for f in self._fences if f.path and (f.is_surely_named or is_known[f.path])]
         else:
             found = self._paths(self.format)
         if not found and self.format == "search_replace":
-            found = [mention for mention in mentions if is_known[mention]]
+            is_known = match_files(self._mentions, known)
+            found = [mention for mention in self._mentions if is_known[mention]]
         return tuple(dict.fromkeys(found))
 
     def _found(self, name: str, update: str, used: Iterable[int], others: Iterable[str | None]) -> FoundEdit:
@@ -500,52 +497,46 @@ class _Reader:
 
     # -- diffs ---------------------------------------------------------------------------------------------------------
     @cached_property
-    def _diff_kept(self) -> list[bool]:
-        """For each line, whether it may belong to a diff.
-
-        These are the fences that hold a diff; without such fences, all lines from the first header on.
-        """
-        holding = self._diff_fences
+    def _diff_kept(self) -> set[int]:
+        """The lines that may belong to a diff: the fences that hold one, else all lines from the first header on."""
+        holding = [*self._diff_fences]
         mine = [f for f in holding if f.path is None or not f.is_surely_named or is_same_file(f.path, self._path)]
         # Keep a fence's end too: it shows that the diff is complete.
         kept = self._within((fence.opening + 1, fence.closing) for fence in mine or holding)
-        if self.diff_start is not None and not any(kept[self.diff_start :]):
-            kept[self.diff_start :] = [True] * (len(kept) - self.diff_start)
-        if not any(kept):
+        if self.diff_start is not None and max(kept, default=-1) < self.diff_start:
+            kept.update(range(self.diff_start, len(self._lines)))
+        if not kept:
             try:
                 own = self._own_fences()
             except MalformedEdit:
                 own = self._plain_fences
-            kept = self._within((fence.opening + 1, fence.closing) for fence in own) if own else [True] * len(kept)
-        return kept
+            kept = self._within((fence.opening + 1, fence.closing) for fence in own)
+        return kept or set(range(len(self._lines)))
 
     @cached_property
-    def _diff_fences(self) -> list[Fence]:
-        """The fences that hold a diff.  A line with a sign belongs to a hunk and opens no fence."""
-        signed = [
-            is_in or line[:1] in (" ", "+", "-") for is_in, line in zip(self._in_marked, self._lines, strict=True)
-        ]
-        return [fence for fence in find_fences(self._lines, signed) if self._first_header(fence) is not None]
-
-    def _first_header(self, fence: Fence) -> str | None:
-        """The first line of a diff in the fence."""
-        body = self._lines[fence.opening + 1 : fence.closing]
-        return next((line for at, line in enumerate(body) if starts_diff(body, at)), None)
+    def _diff_fences(self) -> dict[Fence, str]:
+        """The fences that hold a diff, each with the diff's first line.  A line with a sign opens no fence."""
+        signed = {at for at, line in enumerate(self._lines) if line[:1] in (" ", "+", "-")}
+        found: dict[Fence, str] = {}
+        for fence in find_fences(self._lines, signed | self._in_marked):
+            body = self._lines[fence.opening + 1 : fence.closing]
+            if (first := next((line for at, line in enumerate(body) if starts_diff(body, at)), None)) is not None:
+                found[fence] = first
+        return found
 
     @cached_property
     def _diff(self) -> PatchText | None:
         with suppress(MalformedEdit):
-            return parse_diff("\n".join(self._blanked(self._diff_kept)))
+            return parse_diff(self._blanked(self._diff_kept))
         return None
 
-    def _blanked(self, kept: Sequence[bool]) -> list[str]:
+    def _blanked(self, kept: Collection[int]) -> str:
         """All lines, with those outside `kept` blanked, so that the others keep their numbers."""
-        lines, kept = ["```" if fence_tag(line) else line for line in self._lines], list(kept)
-        for fence in self._diff_fences:
-            if fence.path and fence.is_surely_named and HUNK_HEADER.match(self._first_header(fence) or ""):
+        lines = [("```" if fence_tag(line) else line) if at in kept else "" for at, line in enumerate(self._lines)]
+        for fence, first in self._diff_fences.items():
+            if fence.path and fence.is_surely_named and HUNK_HEADER.match(first):
                 lines[fence.opening] = f"diff --git a/{fence.path} b/{fence.path}"
-                kept[fence.opening] = True
-        return [line if keeps else "" for line, keeps in zip(lines, kept, strict=True)]
+        return "\n".join(lines)
 
     # -- snippets ------------------------------------------------------------------------------------------------------
     def _own_fences(self) -> list[Fence]:
@@ -559,7 +550,7 @@ class _Reader:
         fences = self._plain_fences
         if self._is_prose_file and (page := page_fence(self._lines, fences)) is not None:
             return [page]
-        outside = [at for at, line in enumerate(self._lines) if not self._is_fenced[at] and line.strip()]
+        outside = [at for at, line in enumerate(self._lines) if at not in self._fenced and line.strip()]
         if not fences or any(map(self._is_of_file, outside)):
             return []
         if self._is_prose_file:
@@ -594,12 +585,12 @@ class _Reader:
         first = self._lines[fence.opening + 1] if fence.body else ""
         is_note = strip_comment(first).is_comment and not self._is_of_file(fence.opening + 1)
         path = named_path(first) if is_note else None
-        return replace(fence, path=path, is_surely_named=True) if path is not None else fence
+        return fence if path is None else replace(fence, path=path, is_surely_named=True)
 
     def _without_others(self, fences: list[Fence]) -> list[Fence]:
         """The fences without those of another file, and without those that only quote the file; all of them if none
         were left."""
-        mine = [fence for fence in fences if not self._is_foreign(fence)] if self._path is not None else fences
+        mine = [fence for fence in fences if self._path is None or not self._is_foreign(fence)]
         if not mine or self._replaced(mine):
             return mine or fences
         left = [f for f in mine if is_order(self._lead(f)) or not self._lead(f).strip() or not self._quotes(f)]
@@ -624,8 +615,8 @@ class _Reader:
         return blocks if len(fences) % 2 == 0 else []
 
     @cached_property
-    def _is_fenced(self) -> list[bool]:
-        """Whether each line is in a fence or is one of its two."""
+    def _fenced(self) -> set[int]:
+        """The lines in a fence, with its own two."""
         return self._within((fence.opening, fence.closing) for fence in self._plain_fences)
 
     def _lead(self, fence: Fence) -> str:
@@ -656,12 +647,12 @@ class _Reader:
         do with the code inside ("" for none)."""
         start, stop = self._paragraph_above(fence.opening)
         text = as_lead(join(self._lines, range(start, stop)))
-        if any(self._is_fenced[start:stop]) or not reads_as_english(text):
+        if not self._fenced.isdisjoint(range(start, stop)) or not reads_as_english(text):
             return [], ""
         code = [line for line in self._lines[fence.opening + 1 : fence.closing] if line.strip()]
         if _OF_IMPORTS.search(text) is not None and code and all(map(is_import, code)) and not is_order(text):
             return [], IMPORT_ORDER
-        sentences = [_as_order(part) for one in _SENTENCE_END.split(text) for part in _parts_of_order(one)]
+        sentences = [order for one in _SENTENCE_END.split(text) for order in _as_orders(one)]
         apart = [one for one in sentences if one.endswith(".") and asks_to_delete(one) and reads_as_english(one)]
         if len(apart) == len(sentences) and not any(map(_ORDER_BEHIND.match, apart)):
             return [], text if is_order(text) else ""
@@ -729,8 +720,7 @@ class _Reader:
         end = next((span.start for span in prose if span.start > used[-1]), len(self._lines))
         edit = self._found("lazy_snippet", "\n".join(self._lines[used[0] : end]), used, ())
         if (order := pieces[0][0]) and self._is_prose_file and not self._original.strip():
-            told = f"this sentence was left out, but a new page has nothing to change: {order[:80]!r}"
-            edit = replace(edit, findings=(*edit.findings, Verdict(DOUBT, "warning", told)))
+            edit = edit.but(DOUBT, f"this sentence was left out, but a new page has nothing to change: {order[:80]!r}")
         return edit
 
     def _read_snippet(self) -> FoundEdit:
@@ -739,11 +729,11 @@ class _Reader:
             found = self._plain_fences
             is_new_page = self._is_prose_file and not self._original.strip()
             if is_new_page and len(found) > 1 and found[0].opening == 0 and found[-1].closing >= len(self._lines) - 2:
-                doubt = Verdict(CHECK, "warning", "there may be a fence around the whole page: it was left there")
-                return FoundEdit("lazy_snippet", self._text, findings=(doubt,))
+                edit = FoundEdit("lazy_snippet", self._text)
+                return edit.but(CHECK, "there may be a fence around the whole page: it was left there")
             return self._read_unfenced()
         is_open = fences[-1].closing == len(self._lines)
-        used = [at for fence in fences for at in range(fence.opening, fence.closing + 1)]
+        used = self._within((fence.opening, fence.closing) for fence in fences)
         chosen = {fence.opening for fence in fences}
         others = [f.path for f in self._plain_fences if f.opening not in chosen and f.is_surely_named]
         if blocks := self._replaced(fences):
@@ -754,19 +744,16 @@ class _Reader:
         if is_open and body and body[-1] == "":
             body = body[:-1]
         edit = self._found("lazy_snippet", "\n".join([*body, ""]), used, others)
-        said = []
-        if fences[0] not in self._plain_fences:
-            said.append("the fence around the page was taken to end at the last line")
-        wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]
         left = (f for f in self._plain_fences if f.opening not in chosen and self._is_foreign(f))
         if self._path is not None and (foreign := next(left, None)) is not None:
             told = f"a part of the reply seems to be of another file and was left out: {self._lead(foreign)[:80]!r}"
-            edit = replace(edit, findings=(*edit.findings, Verdict(DOUBT, "warning", told)))
+            edit = edit.but(DOUBT, told)
+        if fences[0] not in self._plain_fences:
+            edit = edit.but(CHECK, "the fence around the page was taken to end at the last line")
+        wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]
         if wrong:
-            said.append(f"the edit names another file: {wrong[0]}")
-        if is_open:
-            said.append("the fence around the edit has no end: it may be cut short")
-        return replace(edit, findings=(*edit.findings, *(Verdict(CHECK, "warning", text) for text in said)))
+            edit = edit.but(CHECK, f"the edit names another file: {wrong[0]}")
+        return edit.but(CHECK, "the fence around the edit has no end: it may be cut short") if is_open else edit
 
 
 def _is_code_shaped(line: str) -> bool:
@@ -783,27 +770,19 @@ def _added_import(order: str) -> str | None:
     return match["code"] if match is not None and is_import(match["code"]) else None
 
 
-def _as_order(sentence: str) -> str:
-    """A sentence that gives leave to delete the one thing that it quotes, as an order; any other as it is."""
-    named = sentence.split("`")[1::2]
-    if len(named) != 1 or _MAY_DELETE.search(sentence) is None or _CONDITION.search(sentence) is not None:
-        return sentence
-    return f"Remove `{named[0]}`."
-
-
-def _single_orders(sentence: str) -> list[str]:
-    """The orders of a sentence ("Add x and remove y."), each as a sentence."""
-    parts = _NEXT_ORDER.split(sentence.rstrip(".!"))
-    return [sentence] if len(parts) == 1 else [f"{part[:1].upper()}{part[1:]}." for part in parts]
-
-
-def _parts_of_order(sentence: str) -> list[str]:
-    """A sentence above code that first tells to delete something, as two orders; any other as it is."""
+def _as_orders(sentence: str) -> list[str]:
+    """A sentence above code as orders: one that first tells to delete something as two, and leave to delete the one
+    thing that it quotes as an order to do so; any other as it is."""
+    parts = [sentence]
     first, *rest = _NEXT_ORDER.split(sentence, maxsplit=1)
-    if not rest or not sentence.endswith(":") or not asks_to_delete(first):
-        return [sentence]
-    changed = _CHANGE_TO.match(rest[0])
-    return [f"{first}.", f"Replace {changed['what']} with:" if changed is not None else rest[0]]
+    if rest and sentence.endswith(":") and asks_to_delete(first):
+        changed = _CHANGE_TO.match(rest[0])
+        parts = [f"{first}.", rest[0] if changed is None else f"Replace {changed['what']} with:"]
+    for at, part in enumerate(parts):
+        named = part.split("`")[1::2]
+        if len(named) == 1 and _MAY_DELETE.search(part) is not None and _CONDITION.search(part) is None:
+            parts[at] = f"Remove `{named[0]}`."
+    return parts
 
 
 def _opens_json(line: str) -> bool:

@@ -16,14 +16,7 @@ from typing import NamedTuple
 
 from apply_service.edits.envelope import is_around, is_fence, is_same_file, is_sentence
 from apply_service.edits.fidelity import MARK, normalise, split_ends
-from apply_service.edits.file_change import (
-    Action,
-    FileChange,
-    PatchText,
-    pick_change,
-    predict_change,
-    with_found_context,
-)
+from apply_service.edits.file_change import Action, FileChange, PatchText, pick_change, predict_change
 from apply_service.edits.hunks import QuotedHunk, Trust, signed_lines
 from apply_service.edits.lazy.merge import merge
 from apply_service.edits.lazy.signed import is_signed
@@ -96,11 +89,10 @@ def apply_change(original: str, update: str, change: FileChange, trust: Trust) -
 
     Raises MalformedEdit, NeedsMoreContext: as `predict_change`; MalformedEdit also where the byte-order mark would go.
     """
-    lf, lf_update = normalise(original), normalise(update)
     exact = _with_returns(change, original, update)
     if exact is None:
-        return predict_change(lf, lf_update, with_found_context(change, lf, lf_update), trust)
-    return _without_ends(predict_change(original, update, exact, trust), original, lf_update)
+        return predict_change(normalise(original), normalise(update), change, trust)
+    return _without_ends(predict_change(original, update, exact, trust), original, normalise(update))
 
 
 def _with_returns(change: FileChange, original: str, update: str) -> FileChange | None:
@@ -392,16 +384,6 @@ class _Parser:
             return 2
         return 1 if here.startswith(("--- ", "+++ ")) and HUNK_HEADER.match(below) else 0
 
-    def _begins_file(self, at: int) -> bool:
-        """Whether the names of a file and a hunk of it stand here, so that a count which takes them in is wrong."""
-        if self._count_names(at) != 2 or not HUNK_HEADER.match("".join(self._lines[at + 2 : at + 3])):
-            return False
-        names = [
-            _STAMP.sub("", line[4 : 4 + MAX_LENGTH].partition("\t")[0]).strip(' "') for line in self._lines[at : at + 2]
-        ]
-        old, new = (name[2:] if name.startswith(PREFIXES) else name for name in names)
-        return NOTHING in names or is_same_file(old, new)
-
     def _read_hunk(self, start: int, header: HunkHeader) -> int:
         """Take in the hunk whose lines begin there; where it ends."""
         if not self._sections:
@@ -415,7 +397,17 @@ class _Parser:
         body = list(enumerate(self._lines[start:end], start))
         while counted is None and body and not body[-1][1]:
             body.pop()
-        self._refuse_lines_below_the_last(body)
+        sides = {"+": {"+"}, "-": {"-"}}
+        ended: set[str] = set()  # the sides whose last line has no newline
+        for before, (at, text) in pairwise([(0, ""), *body]):
+            if text.startswith("\\ "):
+                ended |= sides.get(before[1][:1], {"+", "-"})
+            elif text and ended & sides.get(text[:1], {"+", "-"}):
+                raise MalformedEdit(
+                    f"line {at + 1} of the diff follows a line without newline, which can only be the last of its file",
+                    value=text[:200],
+                    remedy="write `\\ No newline at end of file` below the last line alone",
+                )
         without_newline = {self._lines[at - 1][:1] for at, text in body if text.startswith("\\") and at > start}
         hunk = QuotedHunk(
             f"hunk {self._n_hunks}",
@@ -439,27 +431,17 @@ class _Parser:
         section.drift += len(hunk.new) - len(hunk.old)
         return end
 
-    def _refuse_lines_below_the_last(self, body: Sequence[tuple[int, str]]) -> None:
-        """Raises MalformedEdit where an old or new line follows one that is said to have no newline."""
-        sides = {"+": {"+"}, "-": {"-"}}
-        ended: set[str] = set()
-        for before, (at, text) in pairwise([(0, ""), *body]):
-            if text.startswith("\\ "):
-                ended |= sides.get(before[1][:1], {"+", "-"})
-            elif text and ended & sides.get(text[:1], {"+", "-"}):
-                raise MalformedEdit(
-                    f"line {at + 1} of the diff follows a line without newline, which can only be the last of its file",
-                    value=text[:200],
-                    remedy="write `\\ No newline at end of file` below the last line alone",
-                )
-
     def _counted_end(self, at: int, old: int, new: int) -> int | None:
         """Where the hunk ends if it has so many old and new lines; None where these numbers can't be right."""
         while old > 0 or new > 0:
             if at == len(self._lines) or (sign := self._lines[at][:1] or " ") not in " +-\\":
                 return None
-            if self._begins_file(at):
-                return None
+            # The names of a file and a hunk of it: a count that takes them in is wrong.
+            if self._count_names(at) == 2 and any(map(HUNK_HEADER.match, self._lines[at + 2 : at + 3])):
+                names = (line[4 : 4 + MAX_LENGTH].partition("\t")[0] for line in self._lines[at : at + 2])
+                old_name, new_name = (_STAMP.sub("", name).strip(' "') for name in names)
+                if NOTHING in (old_name, new_name) or is_same_file(_bare(old_name), _bare(new_name)):
+                    return None
             old -= sign in " -"
             new -= sign in " +"
             at += 1

@@ -21,14 +21,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from apply_service.edits.envelope import is_around
-from apply_service.edits.file_change import (
-    Action,
-    FileChange,
-    PatchText,
-    pick_change,
-    predict_change,
-    with_found_context,
-)
+from apply_service.edits.file_change import Action, FileChange, PatchText, pick_change, predict_change
 from apply_service.edits.hunks import HunkLine, QuotedHunk, Trust, signed_lines
 from apply_service.edits.unified_diff import read_hunk_header
 from apply_service.errors import MalformedEdit
@@ -46,8 +39,7 @@ CALLS = ("apply_patch", "applypatch", "%%bash", "bash -lc", "$ apply_patch", "ca
 def predict(original: str, update: str, about: EditContext) -> Prediction:
     """The original with the patch's hunks for this file applied; what stands around the patch is left out."""
     trust = Trust()
-    change = pick_change(parse_v4a(update).changes, about.path, trust)
-    return predict_change(original, update, with_found_context(change, original, update), trust)
+    return predict_change(original, update, pick_change(parse_v4a(update).changes, about.path, trust), trust)
 
 
 def is_patch_line(line: str) -> bool:

@@ -48,18 +48,16 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
             trust.doubt("a fence around the whole file was taken off")
         if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, about.path):
             trust.doubt(f"the edit names another file: {fence.path}")
-    new = [(at, lines[at]) for at in range(start, end)]
-    old = original.split("\n")
-    marker = next((text for _, text in new if is_marker(text) and text not in old), None)
+    old, new = original.split("\n"), lines[start:end]
+    marker = next((text for text in new if is_marker(text) and text not in old), None)
     if marker is not None and original.strip():
         trust.guess(f"a line stands for code left out, so this is not the whole file: {marker.strip()[:80]!r}")
-    n_new = sum(len(text) + 1 for _, text in new)
+    n_new = sum(len(text) + 1 for text in new)
     if len(old) > MIN_LINES and n_new < MIN_SHARE * len(original) and len(new) < MIN_SHARE * len(old):
         trust.doubt(f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
     ends_open = fence is None and lines[-1] != ""
     has_newline = original.endswith("\n") if original.strip() else not ends_open
-    texts = [text for _, text in new]
-    return trust.prediction_of(original, "\n".join([*texts, ""] if has_newline else texts), lines)
+    return trust.prediction_of(original, "\n".join([*new, ""] if has_newline else new), lines)
 
 
 def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence | None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate, groupby
+from itertools import accumulate
 from typing import NamedTuple
 
+from apply_service.edits.lazy.quotes import Merge
 from apply_service.protocols import EditJob
 from apply_service.syntax.scopes import find_scopes
 from apply_service.types import LineOp, Prediction
@@ -47,14 +48,12 @@ def find_regions(
         for scope in (find_scopes(original, language) if scope_lines else ())
         if scope.end_line - scope.lead_line <= scope_lines
     ]
-    spans, stop = [], 0
-    for is_change, run in groupby(prediction.ops, key=lambda op: op.kind in ("drop", "take")):
-        start, stop = stop, stop + len(list(run))
-        if is_change:
-            first, last = at[start], at[stop]
-            around = [scope for scope in scopes if scope[0] <= first and last <= scope[1]]
-            lead, end = max(around, key=lambda scope: scope[1] - scope[0], default=(first, last))
-            spans.append((max(0, min(first - MARGIN_LINES, lead)), min(at[-1], max(last + MARGIN_LINES, end))))
+    spans = []
+    for start, stop in Merge(prediction.ops).changed:
+        first, last = at[start], at[stop]
+        around = [scope for scope in scopes if scope[0] <= first and last <= scope[1]]
+        lead, end = max(around, key=lambda scope: scope[1] - scope[0], default=(first, last))
+        spans.append((max(0, min(first - MARGIN_LINES, lead)), min(at[-1], max(last + MARGIN_LINES, end))))
     joined: list[tuple[int, int]] = []
     for first, last in sorted(spans):
         if joined and first <= joined[-1][1]:

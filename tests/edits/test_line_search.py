@@ -52,7 +52,7 @@ def test_a_misquoted_stretch_is_found_line_by_line() -> None:
         "    statement_43 = compute(43)",
     ]
     (best, *_) = find_similar(FileLines("\n".join(CODE)), quote)
-    assert best.place.rows == (40, 41, None, 43)
+    assert best.rows == (40, 41, None, 43)
     assert best.score > 0.7
 
 
