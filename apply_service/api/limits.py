@@ -12,13 +12,10 @@ import asyncio
 import contextlib
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from functools import partial
 
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apply_service.api.auth import OPEN_PATHS
@@ -31,6 +28,7 @@ from apply_service.settings import Settings
 UNLIMITED_PATHS = OPEN_PATHS | {"/metrics"}
 RATE_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 """Requests allowed a minute; how many are left; when the oldest request stops counting (seconds since 1970)."""
+WINDOW_S = 60
 
 
 class BodyBudget:
@@ -91,7 +89,7 @@ class LimitMiddleware:
         self._budget = budget or BodyBudget(settings)
         self._methods = methods
         self._settings = settings
-        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._times: defaultdict[str, deque[float]] = defaultdict(deque)
         self._in_flight: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,7 +129,10 @@ class LimitMiddleware:
         limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:
             return
-        is_within = self._limiter.hit(RateLimitItemPerMinute(limit), call.key.name, cost=n_edits)
+        times = self._last_minute(call.key)
+        is_within = len(times) + n_edits <= limit
+        if is_within:
+            times.extend([time.time()] * n_edits)
         reset_s = self._tell_rate(call)
         if not is_within:
             wait_s = max(1, math.ceil(reset_s - time.time()))
@@ -143,13 +144,23 @@ class LimitMiddleware:
                 remedy=f"send it again in {wait_s} s" if n_edits < limit else "send fewer edits at once",
             )
 
+    def _last_minute(self, key: Key) -> deque[float]:
+        """The times of the key's counted requests that still count, the oldest first."""
+        times, start = self._times[key.name], time.time() - WINDOW_S
+        while times and times[0] < start:
+            times.popleft()
+        return times
+
     def _tell_rate(self, call: HttpCall) -> float:
         """Put the key's rate, if it has a limit, into the headers.  Returns when the oldest request stops counting."""
         limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:
             return 0.0
-        reset_s, n_left = self._limiter.get_window_stats(RateLimitItemPerMinute(limit), call.key.name)
-        call.headers.update(zip(RATE_HEADERS, map(str, (limit, n_left, math.ceil(reset_s))), strict=True))
+        times = self._last_minute(call.key)
+        reset_s = (times[0] if times else time.time()) + WINDOW_S
+        call.headers.update(
+            zip(RATE_HEADERS, map(str, (limit, max(0, limit - len(times)), math.ceil(reset_s))), strict=True)
+        )
         return reset_s
 
 

@@ -81,11 +81,12 @@ COLUMNS: Mapping[str, Column] = {
 }
 """The main table, by field."""
 
-ONLY_IF_ANY = frozenset({"n_failed", "n_refused", "n_crashed"})
+ONLY_IF_ANY = frozenset({"n_failed", "n_refused", "n_late", "n_crashed"})
 """Counts of what should not be: left out where all are zero."""
 
 MORE_COLUMNS: Mapping[str, Column] = {
     "n_refused": Column("refused", count, "samples with a typed error in place of an answer: not exact, never silent"),
+    "n_late": Column("late", count, "of these, their deadline passed: the sentence says not finished"),
     "n_crashed": Column("crashed", count, "samples on which the contestant crashed: not exact, never silent"),
     "same_but_blanks": Column(
         "but for blanks", share, "answers right apart from blank lines and white space at line ends"
@@ -168,12 +169,14 @@ def used_columns(columns: Mapping[str, Column], summary: Mapping[str, Mapping[st
 
 def verdict_sentence(figures: Mapping[str, Any]) -> str:
     """A contestant's figures in one sentence.  Unseen: no finding, and no confidence below the threshold."""
-    n, n_right = figures["n_scored"], round((figures["exact_match"] or 0.0) * figures["n_scored"])
+    n_scored, n_late = figures["n_scored"], figures["n_late"]
+    n_right = round((figures["exact_match"] or 0.0) * n_scored)
     n_unseen = n_right - round((figures["false_alarms"] or 0.0) * n_right)
-    n_silent = round((figures["silent_errors"] or 0.0) * n)
+    n_silent = round((figures["silent_errors"] or 0.0) * n_scored)
     wrong = "no wrong one would have been" if not n_silent else f"{n_silent} wrong would have been too"
-    left = f" ({figures['n_failed']} more not answered)" if figures["n_failed"] else ""
-    return f"{n_right} of {n} right, {n_unseen} of them could have been applied unseen; {wrong}{left}"
+    n_left = figures["n_failed"] + n_late
+    left = f" ({n_left} more not finished)" if n_left else ""
+    return f"{n_right} of {n_scored - n_late} right, {n_unseen} of them could have been applied unseen; {wrong}{left}"
 
 
 def notes(results: Mapping[str, Any]) -> list[str]:

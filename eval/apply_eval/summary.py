@@ -26,6 +26,7 @@ from apply_eval.metrics import (
 )
 from apply_eval.rows import RunRow, SampleFacts
 from apply_eval.scores import CONFIDENCE_THRESHOLD, is_flagged, is_silent_error
+from apply_service.errors import DeadlineExceeded
 
 PLAIN = "plain"
 UNDRAFTED_PEER = "hf-plain"
@@ -69,6 +70,7 @@ def _counts(cells: Mapping[str, RunRow], n_total: int) -> dict[str, Any]:
         "n_failed": n_total - n_scored,
         "n_answered": outcomes["answered"],
         "n_refused": outcomes["refused"],
+        "n_late": sum(row.is_scored and row.error == DeadlineExceeded.code for row in rows),
         "n_crashed": outcomes["crashed"],
         "errors": dict(Counter(row.error for row in rows if row.error is not None).most_common()),
         "strategies": dict(Counter(row.strategy for row in rows if row.strategy is not None).most_common()),

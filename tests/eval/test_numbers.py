@@ -38,7 +38,12 @@ def test_numbers_as_people_read_them() -> None:
         (
             [right("a", "d", confidence=0.99), missing("b", "d")],
             "1 of 1 right, 1 of them could have been applied unseen; no wrong one would have been"
-            " (1 more not answered)",
+            " (1 more not finished)",
+        ),
+        (
+            [right("a", "d", confidence=0.99), refused("b", "d", "deadline_exceeded"), missing("c", "d")],
+            "1 of 1 right, 1 of them could have been applied unseen; no wrong one would have been"
+            " (2 more not finished)",
         ),
         ([refused("a", "d")], "0 of 1 right, 0 of them could have been applied unseen; no wrong one would have been"),
     ],
