@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from apply_service.api.dialect import SSE
+from apply_service.api.dialect import SSE, sse_event
 from apply_service.api.errors import error_json, headers_of, status_of
 from apply_service.api.native import NativeReply
 from apply_service.types import ApplyEvent, FinalEvent, TokenEvent
@@ -78,7 +78,7 @@ def _error_fixture(case: ErrorCase) -> dict[str, Any]:
     whole = _answer(status_of(case.error), JSON_TYPE, error_json(case.error), headers_of(case.error))
     reply = NativeReply(with_bytes=False)
     frames = [frame for text in case.tokens for frame in reply.frames(TokenEvent(text))]
-    stream = _stream([*frames, reply.error_frame(case.error)]) if frames else whole
+    stream = _stream([*frames, sse_event(error_json(case.error), reply.error_event)]) if frames else whole
     return {"name": case.name, "about": case.about, "request": ERROR_REQUEST, "reply": whole, "stream": stream}
 
 
