@@ -16,6 +16,7 @@ from typing import NamedTuple
 from apply_service.edits.code_lines import (
     Unit,
     attached_start,
+    balance,
     definition_end,
     find_unit,
     header_name,
@@ -33,6 +34,13 @@ _NEW_ITEM = re.compile(r"\s*(?:[-*+#|]\s)")
 _DOTS = re.compile(r"\.{3}|…")
 _PATH = re.compile(r"[\w$]+(?:(?:\.|->|::| > |/)[\w$]+)+")
 _PATH_SIGN = re.compile(r"\.|->|::| > |/")
+_BEGINS = {
+    "docstring": r"r?\"\"\"|'''|/\*\*",
+    "decorator": r"@|#\[",
+    "constructor": r"(?:async )?(?:def __init__|constructor\b)",
+    "loop": r"(?:(?:async |await )?for(?:each)?|while|loop|until|do)\b|.{1,80}\.(?:forEach|each)\b",
+}
+"""How a line of a sort begins that does not begin with the sort's own name."""
 _DECLARED = r"(?:(?:const|let|var|val|type|final|static|export|default|self\.|this\.)\s*)*"
 MAX_LINE = 2000
 MAX_SPANS = 10
@@ -41,12 +49,6 @@ MAX_STATEMENT = 30
 _LAST_COMMA = re.compile(r",([\])}])")
 MAX_LINES = 200
 """Lines that hold a mention, at most so many are looked at."""
-
-
-def depth(line: str) -> int:
-    """Brackets that the line opens and does not close."""
-    count = line.count
-    return count("(") + count("[") + count("{") - count(")") - count("]") - count("}")
 
 
 class FileOutline:
@@ -88,10 +90,6 @@ class FileOutline:
             line -= 1
         return line
 
-    def after_blanks(self, line: int) -> int:
-        """`line`, moved down over blank lines."""
-        return self.solid_from[line]
-
     @cached_property
     def solid_from(self) -> list[int]:
         """For each line (and the end) the first one with text from there on."""
@@ -102,7 +100,7 @@ class FileOutline:
 
     @cached_property
     def _depths(self) -> list[int]:
-        return list(accumulate(map(depth, self.lines), initial=0))
+        return list(accumulate((balance([line]) for line in self.lines), initial=0))
 
     def depth(self, start: int, end: int) -> int:
         """Brackets that lines [start, end) open and do not close."""
@@ -110,12 +108,12 @@ class FileOutline:
 
     def opens(self, line: int) -> bool:
         """Whether the next line with text is indented deeper."""
-        below = self.after_blanks(line + 1)
+        below = self.solid_from[line + 1]
         return below < len(self.lines) and indent_of(self.lines[below]) > indent_of(self.lines[line])
 
     def levels(self, at: int) -> set[int]:
         """The indentations that a line at this place may have."""
-        above, below = self.before_blanks(at) - 1, self.after_blanks(at)
+        above, below = self.before_blanks(at) - 1, self.solid_from[at]
         floor = indent_of(self.lines[below]) if below < len(self.lines) else 0
         levels = {floor}
         while above >= 0:
@@ -233,7 +231,7 @@ class FileOutline:
         """One past so many units from `start` on, not behind `end`."""
         at = start
         for _ in range(number):
-            begin = self.after_blanks(at)
+            begin = self.solid_from[at]
             if begin >= end:
                 break
             at = self.unit(begin)[1]
@@ -400,18 +398,7 @@ class Finder:
             return is_import(text) or text.startswith(("import", '"'))
         if sort == "comment":
             return comment_text(text, self.layout.language) is not None
-        if sort == "docstring":
-            return text.startswith(('"""', "'''", 'r"""', "/**"))
-        if sort == "decorator":
-            return text.startswith(("@", "#["))
-        if sort == "constructor":
-            return re.match(r"(?:async )?(?:def __init__|constructor\b)", text) is not None
-        if sort == "loop":
-            return (
-                re.match(r"(?:(?:async |await )?for(?:each)?|while|loop|until|do)\b|.{1,80}\.(?:forEach|each)\b", text)
-                is not None
-            )
-        return re.match(rf"(?:\}}\s*)?{re.escape(sort)}\b", text) is not None
+        return re.match(_BEGINS.get(sort, rf"(?:\}}\s*)?{re.escape(sort)}\b"), text) is not None
 
     # -- what is asked of them -------------------------------------------------------------------------------------
     def by_relation(self, *relations: Relation) -> list[MentionPlace]:

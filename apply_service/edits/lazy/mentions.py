@@ -93,6 +93,14 @@ _EDGES = {"top": 1, "start": 1, "beginning": 1, "bottom": -1, "end": -1}
 _AFTER = _set("after below beneath under underneath behind following follows past succeeding")
 _BEFORE = _set("before above precedes preceding over")
 _NO_OBJECT = _set("it this these that them with ) , ; :")
+_JOINED = (
+    (Relation.BEFORE, ["in", "front", "of"]),
+    (Relation.BEFORE, ["ahead", "of"]),
+    (Relation.AFTER, ["next", "to"]),
+    (Relation.TARGET, ["instead", "of"]),
+    (Relation.TARGET, ["place", "of"]),
+    (Relation.TARGET, ["in", "place", "of"]),
+)
 _CONNECTIVES = _set("in ahead instead place down up through until till from next")
 _WITHIN = _set("in inside within into on at of for to onto")
 _REPLACE = _set(
@@ -264,20 +272,13 @@ class _WordReader:
 
     def connective(self, i: int, low: str) -> int:
         """How many tokens a connective of several words takes; 0 where there is none."""
-        one, two = self.low(i + 1), self.low(i + 2)
-        if (low, one, two) == ("in", "front", "of"):
-            self.relation = Relation.BEFORE
-            return 3
-        if (low, one) == ("ahead", "of"):
-            self.relation = Relation.BEFORE
-            return 2
-        if (low, one) == ("next", "to"):
-            self.relation = Relation.AFTER
-            return 2
-        if (low, one) in (("instead", "of"), ("place", "of")) or (low, one, two) == ("in", "place", "of"):
-            self.relation, self.words.replaces = Relation.TARGET, True
-            self.verb = i + 2
-            return 2 + (low == "in")
+        one = self.low(i + 1)
+        for relation, said in _JOINED:
+            if [self.low(k) for k in range(i, i + len(said))] == said:
+                self.relation = relation
+                if relation is Relation.TARGET:
+                    self.words.replaces, self.verb = True, i + 2
+                return len(said)
         above = self.stack[-1][0] if self.stack else None
         if Relation.TARGET in (self.relation, above) and (low in ("through", "until", "till") or one == "to"):
             self.relation = Relation.UNTIL

@@ -39,7 +39,8 @@ def may_be_misquoted(shown: str, line: str) -> bool:
     here, there = shown.split(), line.split()
     if len(there) < MIN_WORDS or not 0 < len(there) - len(here) <= MAX_LOST_WORDS:
         return False
-    return _is_said(shown) and _is_said(line) and _is_within(here, there)
+    rest = iter(there)
+    return _is_said(shown) and _is_said(line) and all(word in rest for word in here)
 
 
 def is_elided(shown: str, line: str) -> bool:
@@ -66,12 +67,6 @@ def is_elided(shown: str, line: str) -> bool:
 def _is_said(text: str) -> bool:
     """Whether the text is a comment, or has no sign of code."""
     return strip_comment(text).is_comment or not _CODE.search(text)
-
-
-def _is_within(here: Sequence[str], there: Sequence[str]) -> bool:
-    """Whether the words are some of those `there`, in the same order."""
-    rest = iter(there)
-    return all(word in rest for word in here)
 
 
 class ElidedLines:

@@ -34,26 +34,21 @@ def find_orders(
 ) -> list[Order]:
     """The orders between the fences of the update; else the one in the instruction, with the whole snippet as its code.
 
-    An order to replace the file itself says nothing about a place.
+    A snippet with markers shows its place itself.  An order to replace the file itself says nothing about a place.
     """
     if Role.ELSEWHERE in roles:
         directives = find_directives(original, update, language=language, path=path)
         said = [one for one in directives if any(roles[i] is Role.ELSEWHERE for i in one.lines)]
     else:
-        said = _alone(instruction, roles)
+        lines = [line for line in instruction.split("\n") if line.strip()]
+        texts = [text for text in (*lines, " ".join(lines)) if is_order(text) and reads_as_english(text)]
+        solid = [i for i, role in enumerate(roles) if role in (Role.CONTENT, Role.ASIDE)]
+        if not texts or not solid or Role.MARKER in roles:
+            return []
+        said = [Directive((), texts[0].strip().rstrip(":*_"), tuple(range(solid[0], solid[-1] + 1)))]
     orders = [Order(original, update, directive, language) for directive in said]
     orders = [order for order in orders if not order.says_nothing]
     return [order for order in orders if not any(is_path(m.text) and is_same_file(m.text, path) for m in order.named)]
-
-
-def _alone(instruction: str, roles: Sequence[Role]) -> list[Directive]:
-    """The order in the instruction; none for a snippet with markers, which shows its place itself."""
-    lines = [line for line in instruction.split("\n") if line.strip()]
-    texts = [text for text in (*lines, " ".join(lines)) if is_order(text) and reads_as_english(text)]
-    solid = [i for i, role in enumerate(roles) if role in (Role.CONTENT, Role.ASIDE)]
-    if not texts or not solid or Role.MARKER in roles:
-        return []
-    return [Directive((), texts[0].strip().rstrip(":*_"), tuple(range(solid[0], solid[-1] + 1)))]
 
 
 def adds_to_file(instruction: str, path: str | None) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import combinations, product
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 
 from apply_service.edits.code_lines import (
+    balance,
     find_unit,
     gaps_between,
     header_name,
@@ -27,7 +29,7 @@ from apply_service.edits.code_lines import (
 )
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.fitting import Shift
-from apply_service.edits.lazy.layout import FileOutline, Finder, MentionPlace, depth
+from apply_service.edits.lazy.layout import FileOutline, Finder, MentionPlace
 from apply_service.edits.lazy.mentions import Mention, Relation
 from apply_service.edits.markers import Role, classify
 from apply_service.types import LineOp
@@ -121,11 +123,7 @@ class Search:
         self.solid = [text for _, text in self.block if text.strip()]
         self.key = next((text for text in self.solid if not is_attached(text)), self.solid[0] if self.solid else "")
         """The block's first line that is no comment or decorator."""
-        self.depth = sum(map(depth, self.texts))
-        self.bodies = set(self._named_bodies()) if self.words.body and self.solid else set[Site]()
-        """The bodies that give way whole."""
-        self.rests = set(self._rests()) if self.solid else set[Site]()
-        """What gives way where the words speak of everything beside a thing, or of the imports."""
+        self.depth = balance(self.texts)
         self.is_apart = bool(directive.lines and directive.block) and directive.block[0] > directive.lines[-1] + 1
         """Whether a blank line parts the block from the comment above it."""
         told = self.finder.by_relation(Relation.TARGET, Relation.GONE)
@@ -152,14 +150,17 @@ class Search:
             weighed.append((score + self.form_score(site), site, agreement))
         return sorted(weighed, key=lambda item: (-item[0], item[1]))
 
-    def _named_bodies(self) -> Iterator[Site]:
-        """The bodies of what the words name; with its header where the block shows that too."""
-        for span in self.finder.by_relation(Relation.WITHIN):
+    # -- candidates ------------------------------------------------------------------------------------------------
+    @cached_property
+    def bodies(self) -> set[Site]:
+        """The bodies that give way whole, of what the words name; with its header where the block shows that too."""
+        found = set[Site]()
+        for span in self.finder.by_relation(Relation.WITHIN) if self.words.body and self.solid else ():
             if span.end > span.line + 1 and span.quality >= SURELY_NAMED:
                 is_whole = header_name(self.key) is not None and label(self.key) == label(self.lines[span.line])
-                yield Site(*((span.line, span.end) if is_whole else self.layout.body(span.start, span.end)))
+                found.add(Site(*((span.line, span.end) if is_whole else self.layout.body(span.start, span.end))))
+        return found
 
-    # -- candidates ------------------------------------------------------------------------------------------------
     def candidates(self) -> Iterator[Site]:
         """Sites at what the words name, next to it, and at what is like the block; unweighed, some more than once."""
         finder, layout, lines = self.finder, self.layout, self.lines
@@ -180,7 +181,7 @@ class Search:
             within = [j for j in range(len(lines)) if not ranges or any(a <= j <= b for a, b in ranges)]
             like = list(dict.fromkeys(self.most_like(self.key, within, 5) + self.most_like(self.solid[0], within, 3)))
         named = [span.line for span in [*targets, *gone, *finder.by_relation(Relation.WITHIN)]]
-        below = (layout.after_blanks(at) for at in behind)
+        below = (layout.solid_from[at] for at in behind)
         for line in {*named, *like, *(j for j in below if j < len(lines))}:
             yield from self.extents(line)
         for span in [*targets, *gone]:
@@ -191,7 +192,7 @@ class Search:
                     yield Site(min(start, span.start), max(end, span.end))
         for one, other in product(*anchors.values()):
             if one.end <= other.start:
-                yield Site(layout.after_blanks(one.end), layout.before_blanks(other.start))
+                yield Site(layout.solid_from[one.end], layout.before_blanks(other.start))
         for above in {layout.before_blanks(at) for at in ahead} - {0}:
             first = above - 1
             while first > 0 and is_attached(lines[first - 1]) and is_attached(lines[first]):
@@ -224,26 +225,26 @@ class Search:
                         yield Site(start, second.line + 1)
         for mention, spans in targets:
             for span in spans if mention.number > 1 else ():
-                end = span.end
-                for _ in range(mention.number - 1):
-                    below = layout.after_blanks(end)
-                    end = layout.unit(below)[1] if below < len(self.lines) else end
-                yield Site(span.start, end)
+                yield Site(span.start, layout.after_units(span.end, len(self.lines), mention.number - 1))
 
-    def _rests(self) -> Iterator[Site]:
+    @cached_property
+    def rests(self) -> set[Site]:
         """All from what is named to the end of a scope around, or from its beginning ("everything after x"); all
         imports."""
-        layout, words = self.layout, self.words
+        layout, words, found = self.layout, self.words, set[Site]()
+        if not self.solid:
+            return found
         if words.whole and words.replaces:
             for span in self.finder.by_relation(Relation.AFTER):
                 for start, end in layout.enclosing(span.line)[:3]:
                     for at in {layout.chain(span.start, span.end), span.line + 1}:
-                        yield Site(layout.after_blanks(at), layout.body(start, end)[1])
+                        found.add(Site(layout.solid_from[at], layout.body(start, end)[1]))
             for span in self.finder.by_relation(Relation.BEFORE):
                 for start, end in layout.enclosing(span.line)[:3]:
-                    yield Site(layout.body(start, end)[0], layout.before_blanks(span.start))
+                    found.add(Site(layout.body(start, end)[0], layout.before_blanks(span.start)))
         if any(m.sort == "import" and m.relation is Relation.TARGET for m in words.mentions) and layout.last_import:
-            yield Site(layout.first_import, layout.last_import)
+            found.add(Site(layout.first_import, layout.last_import))
+        return found
 
     def extents(self, line: int) -> Iterator[Site]:
         """What may be meant by the thing that begins at a line: the line, its header, the whole, with what leads it."""
@@ -416,7 +417,7 @@ class Search:
         level = indent_of(self.solid[0])
         if site.start == site.end:
             if is_import(self.solid[0]):
-                near = (layout.before_blanks(site.start) - 1, layout.after_blanks(site.start))
+                near = (layout.before_blanks(site.start) - 1, layout.solid_from[site.start])
                 is_among = any(0 <= j < len(lines) and is_import(lines[j]) for j in near)
                 total += 0.6 * (site.start <= layout.last_import) + 0.4 * is_among
             total += 0.5 * (level in layout.levels(site.start))
@@ -463,7 +464,7 @@ class Search:
         `gaps`: as in `with_gaps`.  Lines that are not `is_shifted` keep their own indentation.
         """
         layout, lines = self.layout, self.lines
-        above, below = layout.before_blanks(start), layout.after_blanks(end)
+        above, below = layout.before_blanks(start), layout.solid_from[end]
         if not self.solid:
             # With what is deleted goes one of the two runs of blank lines around it.
             if below == len(lines) or (above < start and below - end > start - above):
@@ -484,7 +485,7 @@ class Search:
             shift = Shift(0, own.columns, unit.text)
         base = indent_of(shift.apply(self.solid[0]))
         if start < end:
-            first = layout.after_blanks(start)
+            first = layout.solid_from[start]
             shift = shift.moved(indent_of(lines[first]) - base) if first < end and is_shifted else shift
         else:
             shift = shift.moved(self.level_at(start, base) - base)
@@ -521,7 +522,7 @@ class Search:
         `gaps`: "other" for one where they have none, and none where they have some; "both" for one on both sides.
         """
         layout, blank = self.layout, (None, "")
-        above, below = layout.before_blanks(at), layout.after_blanks(at)
+        above, below = layout.before_blanks(at), layout.solid_from[at]
         if all(map(is_attached, self.solid)) and below < len(self.lines) and is_definition(self.lines[below]):
             # What belongs to the definition below stands right above it.
             return below, below, tuple(new)

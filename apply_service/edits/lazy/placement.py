@@ -80,10 +80,9 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
     if stub is not None and low <= (end := definition_end(original, stub, high)):
         blanks = _blanks_after(reading, end) or usual_gap(reading, texts)
         return Placement(end, f"{_FREE}: they went behind the definition above them", blanks_before=blanks)
-    if is_import(first) and (at := _end_of_imports(reading, low, high, indent_of(first))):
-        if (among := _among_sorted(original, low, at, texts)) is not None:
-            return Placement(among, f"{_FREE}: they went where they stand in the order of the imports")
-        return Placement(at, f"{_FREE}: they went below the last import")
+    placement = _among_imports(original, texts, low, high) if is_import(first) else None
+    if placement is not None:
+        return placement
     if at := _end_of_series(original, low, high, first):
         return Placement(at, f"{_FREE}: they went behind others like them")
     if b == 0 and not block.marked_before and block.marked_after:
@@ -111,15 +110,32 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
     return Placement(at, f"{_FREE}: their indentation alone tells their place", blanks_before=blanks if at > low else 0)
 
 
-def _end_of_imports(reading: ReadSnippet, low: int, high: int, level: int) -> int:
-    """One past the last import of the first lines with imports at that level; 0 without one."""
-    original, end = reading.original, 0
+def _among_imports(original: Sequence[str], texts: Sequence[str], low: int, high: int) -> Placement | None:
+    """Below the last import above the definitions; None without one.
+
+    New imports of a line each keep the order, where one paragraph of the imports is sorted and they belong between two
+    of it.
+    """
+    end, level = 0, indent_of(texts[0])
     for j in range(low, high):
         if is_import(original[j]) and indent_of(original[j]) == level:
             end = definition_end(original, j, high)
         elif end and indent_of(original[j]) == level and is_definition(original[j]) and not is_attached(original[j]):
             break
-    return end
+    if not end:
+        return None
+    found: list[int] = []
+    new = [text.rstrip(";") for text in texts]
+    is_sorted = all(map(is_import, texts)) and new == sorted(new)
+    for is_blank, run in groupby(range(low, end) if is_sorted else (), key=lambda j: not is_import(original[j])):
+        at = [] if is_blank else [*run]
+        lines = [original[j].rstrip(";") for j in at]
+        if len(lines) >= MIN_SORTED and lines == sorted(lines):
+            n = bisect_left(lines, new[0])
+            found += [at[n]] if 0 < n < len(lines) and new[-1] < lines[n] else []
+    if len(found) == 1:
+        return Placement(found[0], f"{_FREE}: they went where they stand in the order of the imports")
+    return Placement(end, f"{_FREE}: they went below the last import")
 
 
 def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> int:
@@ -131,24 +147,6 @@ def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> 
         if indent_of(original[j]) == level and is_one_more(first, original, j):
             end = definition_end(original, j, high)
     return end
-
-
-def _among_sorted(original: Sequence[str], low: int, end: int, texts: Sequence[str]) -> int | None:
-    """Where new imports stand in the order of the imports `low:end`, if one paragraph of these is in order and the new
-    ones belong between two of it; one line each."""
-    found: int | None = None
-    new = [text.rstrip(";") for text in texts]
-    if not all(map(is_import, texts)) or new != sorted(new):
-        return None
-    for is_blank, run in groupby(range(low, end), key=lambda j: not is_import(original[j])):
-        at = [] if is_blank else [*run]
-        lines = [original[j].rstrip(";") for j in at]
-        if len(lines) < MIN_SORTED or lines != sorted(lines):
-            continue
-        n = bisect_left(lines, new[0])
-        if 0 < n < len(lines) and new[-1] < lines[n]:
-            found = at[n] if found is None else None
-    return found
 
 
 def _by_hint(reading: ReadSnippet, texts: Sequence[str], hint: Hint, low: int, high: int) -> Placement | None:
@@ -246,9 +244,15 @@ def replaced_below(
     """Original lines below the last anchor that the new lines behind it replace; none from `ceiling` on."""
     block = reading.snippet.blocks[b]
     k, j = anchor
-    is_ended = reading.texts[block.lines[-1]].rstrip().endswith(";")
-    if is_ended and (n := _continued(reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])):
-        return n
+    near = reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)]
+    if reading.texts[block.lines[-1]].rstrip().endswith(";"):
+        # The statement of line j has ended, so the lines that go on with it give way.
+        n = n_open = 0
+        while n < len(near) and (n_open > 0 or goes_on(near[n])):
+            n_open += balance([near[n]])
+            n += 1
+        if n:
+            return n
     shown = _rest_of_scope(reading, b, k, j, columns)
     if shown is not None:
         return min(shown, ceiling - j - 1)
@@ -266,16 +270,7 @@ def replaced_below(
         is_replaced = any(map(str.strip, rest)) and balance(rest) == balance(takes)
         gives_way = is_replaced and n_breaks[0] <= n_breaks[1] and not defines_more
         return max(n for n, line in enumerate(rest, 1) if line.strip()) if gives_way else 0
-    return _most_alike(takes, reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])
-
-
-def _continued(lines: Sequence[str]) -> int:
-    """How many of the lines go on a statement above them, which they can't do where that one has ended."""
-    n = depth = 0
-    while n < len(lines) and (depth > 0 or goes_on(lines[n])):
-        depth += balance([lines[n]])
-        n += 1
-    return n
+    return _most_alike(takes, near)
 
 
 def _has_other_arms(lines: Sequence[str], takes: Sequence[str]) -> bool:

@@ -44,15 +44,11 @@ def find_removed(reading: ReadSnippet, note: int, low: int, high: int) -> range 
         return _with_gap(reading.original, named[0].lead_line, named[0].end_line, low, high)
     if note not in reading.snippet.stray_deletions[:MAX_SOUGHT]:
         return None
-    for words in said_words(target):
-        heads = _heads(reading, words, low, high)
-        if len(heads) == 1:
-            lines = reading.original
-            start, end = attached_start(lines, heads[0], low), definition_end(lines, heads[0], high)
-            return _with_gap(lines, start, end, low, high)
-        if heads:
-            return None
-    return None
+    heads = next(filter(None, (_heads(reading, words, low, high) for words in said_words(target))), [])
+    if len(heads) != 1:
+        return None
+    lines = reading.original
+    return _with_gap(lines, attached_start(lines, heads[0], low), definition_end(lines, heads[0], high), low, high)
 
 
 def _heads(reading: ReadSnippet, words: Sequence[str], low: int, high: int) -> list[int]:

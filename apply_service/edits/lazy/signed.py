@@ -23,7 +23,6 @@ from apply_service.edits.lazy.candidates import Candidates, Kind, LineIndex, sub
 from apply_service.edits.markers import FENCE, ONLY_ELLIPSIS, Role, classify, is_marker, strip_comment
 from apply_service.types import LineKind, LineOp
 
-MAX_READINGS = 4
 EQUAL = (Kind.SAME, Kind.MOVED, Kind.SPACED)
 MIN_EVIDENCE = 0.4
 MIN_REPEATED = 0.6
@@ -142,7 +141,7 @@ def read_signed(
     for columns, choice in reader.alternatives():
         reading = _Writer(reader, columns, choice).write()
         readings.setdefault(reading.text, reading)
-    return list(readings.values())[:MAX_READINGS]
+    return list(readings.values())
 
 
 def _known(index: LineIndex, text: str) -> float:
@@ -179,7 +178,6 @@ class _SignedReader:
             if role in (Role.CONTENT, Role.BLANK) and not is_end:
                 self.lines.append(_Line(i, sign, text, hunk))
         self.last_hunk = hunk
-        self._changed = {line.hunk for line in self.lines if line.sign != " "}
         self.found = {k: self._find(line) for k, line in enumerate(self.lines) if line.sign != "+"}
 
     # -- signs -------------------------------------------------------------------------------------------------------
@@ -334,18 +332,12 @@ class _SignedReader:
         """Places and choices of the readings, likeliest first."""
         columns, plain = self._lay_all(), _Choice()
         self.rivals = self._rival_shifts(columns)
-        shifted = [
-            {
-                k: column + shift if self.lines[k].hunk == hunk else column
-                for k, column in columns.items()
-                if self.lines[k].hunk != hunk or 0 <= column + shift < len(self.original)
-            }
-            for hunk, shift in self.rivals.items()
-            if shift
-        ]
-        shifted_first = [(other, plain) for other in shifted[:1]]
-        others = _Choice(takes_unknown=False), _Choice(folds_repeats=False)
-        return [(columns, plain), *shifted_first, *((columns, choice) for choice in others)]
+        ways = [(columns, plain)]
+        hunk, shift = next((rival for rival in self.rivals.items() if rival[1]), (0, 0))
+        if shift:
+            moved = {k: column + shift * (self.lines[k].hunk == hunk) for k, column in columns.items()}
+            ways.append(({k: column for k, column in moved.items() if 0 <= column < len(self.original)}, plain))
+        return [*ways, (columns, _Choice(takes_unknown=False)), (columns, _Choice(folds_repeats=False))]
 
     def _rival_shifts(self, columns: Mapping[int, int]) -> dict[int, int]:
         """By changed hunk, how far off it would stand as well between its neighbours; 0 where nowhere."""
@@ -354,10 +346,10 @@ class _SignedReader:
         for k in columns:
             lines[self.lines[k].hunk] += [k] if self.lines[k].text.strip() else []
         laid = {hunk: [columns[k] for k in mine if k not in self.moved] for hunk, mine in lines.items()}
-        after = len(self.original)
+        after, changed = len(self.original), {line.hunk for line in self.lines if line.sign != " "}
         for hunk in sorted({line.hunk for line in self.lines}, reverse=True):
             mine, behind, after = lines[hunk], after, min([after, *laid.get(hunk, [])])
-            if not mine or hunk not in self._changed:
+            if not mine or hunk not in changed:
                 continue
             before = max((max(laid[other], default=-1) for other in (hunk - 1, hunk - 2) if other in laid), default=-1)
             tally: defaultdict[int, float] = defaultdict(float)
@@ -406,7 +398,22 @@ class _Writer:
         ordered = [
             op for edits, run in runs for op in (sorted(run, key=lambda op: op.kind == "take") if edits else run)
         ]
-        features = self._features()
+        context = [k for k, line in enumerate(self._lines) if line.sign == " " and line.text.strip()]
+        removed = [k for k, line in enumerate(self._lines) if line.sign == "-" and line.text.strip()]
+        kinds = {k: self._reader.kind_at(k, column) for k, column in self._columns.items()}
+        exact = sum(kinds.get(k) is Kind.SAME for k in context)
+        laid = sum(k in kinds for k in context)
+        features = {
+            "context_exact": exact / max(1, len(context)),
+            "context_loose": (laid - exact) / max(1, len(context)),
+            "context_missing": 1.0 - laid / len(context) if context else 0.0,
+            "removed_missing": float(sum(k not in kinds for k in removed)),
+            "removed_loose": float(sum((kinds.get(k) or Kind.SAME) > Kind.SPACED for k in removed)),
+            "ambiguous": float(sum(map(bool, self._reader.rivals.values()))),
+            "margin": self._reader.margin,
+            "moved": float(len(self._reader.moved)),
+            **{name: float(self._doubts[name]) for name in DOUBTS},
+        }
         reasons = tuple(reason for name, reason in REASONS.items() if features[name])
         return SignedReading(tuple(ordered), tuple(self._texts), features, reasons)
 
@@ -536,21 +543,3 @@ class _Writer:
             high = max(low, len(run) - tail)
         self._doubts["repeated"] += len(run) - (high - low)
         return run[low:high] if self._choice.folds_repeats else run
-
-    def _features(self) -> dict[str, float]:
-        context = [k for k, line in enumerate(self._lines) if line.sign == " " and line.text.strip()]
-        removed = [k for k, line in enumerate(self._lines) if line.sign == "-" and line.text.strip()]
-        kinds = {k: self._reader.kind_at(k, column) for k, column in self._columns.items()}
-        exact = sum(kinds.get(k) is Kind.SAME for k in context)
-        laid = sum(k in kinds for k in context)
-        return {
-            "context_exact": exact / max(1, len(context)),
-            "context_loose": (laid - exact) / max(1, len(context)),
-            "context_missing": 1.0 - laid / len(context) if context else 0.0,
-            "removed_missing": float(sum(k not in kinds for k in removed)),
-            "removed_loose": float(sum((kinds.get(k) or Kind.SAME) > Kind.SPACED for k in removed)),
-            "ambiguous": float(sum(map(bool, self._reader.rivals.values()))),
-            "margin": self._reader.margin,
-            "moved": float(len(self._reader.moved)),
-            **{name: float(self._doubts[name]) for name in DOUBTS},
-        }
