@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
 from apply_service.batch import BatchItem, BatchMode, BatchResult
 from apply_service.errors import ApplyError, InvalidField, Overloaded
 from apply_service.pipeline import refuse_unknown_checks
 from apply_service.serving.ticket import Ticket
-from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
+from apply_service.types import ApplyRequest, ApplyResult
 
 Submit = Callable[[ApplyRequest], Ticket]
 
@@ -52,10 +51,7 @@ async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[App
 
     async def collect(number: int, ticket: Ticket) -> None:
         try:
-            async with aclosing(ticket.events_async()) as events:
-                async for event in events:
-                    if isinstance(event, FinalEvent):
-                        answers[number] = event.result
+            answers[number] = await ticket.result_async()
         except ApplyError as error:
             answers[number] = error
 

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from apply_service.errors import (
     UnsupportedParameter,
 )
 from apply_service.settings import Settings, setting_specs
+from apply_service.types import DOUBT, is_refused
 
 STANDARD_INPUT = "-"
 UTF8 = "utf-8"
@@ -147,6 +148,12 @@ def merged_bytes(answer: dict[str, Any]) -> bytes:
     if answer["merged_b64"] is not None:
         return base64.b64decode(answer["merged_b64"])
     return str(answer["merged_code"]).encode("utf-8")
+
+
+def refused_verdicts(answer: Mapping[str, Any], request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The verdicts that the request does not accept: a doubt is one, unless it says otherwise."""
+    rules = {DOUBT: "fail", **(request.get("on_verdict") or {})}
+    return [v for v in answer["verdicts"] if is_refused(v["check"], v["severity"], rules)]
 
 
 # -- who answers -------------------------------------------------------------------------------------------------------
