@@ -56,20 +56,27 @@ class Parser(ArgumentParser):
             super().print_help(file)
 
     def error(self, message: str) -> NoReturn:
-        raise InvalidField(f"{message}.", remedy=f"See {self.prog} --help.")
+        raise InvalidField(f"{message}.", remedy=self.remedy)
+
+    @property
+    def remedy(self) -> str:
+        return f"See {self.prog} --help."
+
+    def remedy_for(self, word: str, known: Iterable[str]) -> str:
+        """What may have been meant by an unknown word."""
+        from apply_service.commands.suggest import closest, did_you_mean
+
+        return did_you_mean(closest(word, known)) or self.remedy
 
     def _check_value(self, action: Action, value: Any) -> None:
         """Of choices; argparse's own says nothing of the similar one."""
         if action.choices is None or value in action.choices:
             return
-        from apply_service.commands.suggest import closest, did_you_mean
-
         known = [str(one) for one in action.choices]
         message = f"There is no command {value}."
         if action.dest != "command":
             message = f"{(*action.option_strings, action.dest)[0]} takes {', '.join(known)}, not {value}."
-        meant = did_you_mean(closest(str(value), known))
-        raise InvalidField(message, remedy=meant or f"See {self.prog} --help.")
+        raise InvalidField(message, remedy=self.remedy_for(str(value), known))
 
 
 class PrintHelp(Action):
@@ -129,11 +136,8 @@ def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
     command = commands_of(parser)[arguments.command]
     arguments.parser, arguments.words = parser, list(sys.argv[1:] if argv is None else argv)[1:]
     if unknown:
-        from apply_service.commands.suggest import closest, did_you_mean
-
         known = [flag for action in command._actions for flag in action.option_strings if action.help != SUPPRESS]
-        meant = did_you_mean(closest(unknown[0], known))
-        raise InvalidField(f"There is no option {unknown[0]}.", remedy=meant or f"See {command.prog} --help.")
+        raise InvalidField(f"There is no option {unknown[0]}.", remedy=command.remedy_for(unknown[0], known))
     if arguments.command == "apply":
         if rest and arguments.snippet is None:
             arguments.snippet = rest.pop(0)  # argparse takes names that follow each other; options may stand between
@@ -142,7 +146,7 @@ def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
             raise InvalidField(message, remedy="Name one.")
         arguments.update = arguments.update if arguments.snippet is None else arguments.snippet
     if rest:
-        raise InvalidField(f"There is one word too many: {rest[0]}.", remedy=f"See {command.prog} --help.")
+        raise InvalidField(f"There is one word too many: {rest[0]}.", remedy=command.remedy)
     return arguments
 
 
