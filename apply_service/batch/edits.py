@@ -29,16 +29,10 @@ async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: Ba
     # What fails by `on_verdict` is judged here: an error raised by the pipeline would bring no verdicts.
     accepted = [{check: rule for check, rule in one.on_verdict.items() if rule != "fail"} for one in requests]
     asked = [replace(one, on_verdict=rules) for one, rules in zip(requests, accepted, strict=True)]
-    items = []
-    for request, answer in zip(requests, await _answers(submit, asked), strict=True):
-        is_new = request.original == ""
-        item = BatchItem(request.path, "create" if is_new else "modify", "ok", source=None if is_new else request.path)
-        if isinstance(answer, ApplyError):
-            items.append(replace(item, status="failed", error=answer))
-        else:
-            result = replace(answer, diff=None)
-            done = replace(item, verdicts=answer.verdicts, result=result, diff=answer.diff)
-            items.append(done.judged(request.on_verdict))
+    items = [
+        BatchItem.of(request.path, answer, request.on_verdict, is_new=request.original == "")
+        for request, answer in zip(requests, await _answers(submit, asked), strict=True)
+    ]
     return BatchResult.of(mode, items)
 
 
