@@ -31,17 +31,8 @@ EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, mea
 SHORT_FLAGS = {"model": "-m", "port": "-p", "server": "-s"}
 """Of settings; other options have theirs beside them."""
 USUAL = (
-    "host",
-    "port",
-    "keys_file",
-    "playground",
-    "log_level",
-    "model",
-    "device",
-    "server",
-    "api_key",
-    "color",
-    "state_dir",
+    *("host", "port", "keys_file", "playground", "log_level"),
+    *("model", "device", "server", "api_key", "color", "state_dir"),
 )
 """The settings that a command's help names; all others only `--help-all` does."""
 
@@ -65,27 +56,27 @@ class Parser(ArgumentParser):
             super().print_help(file)
 
     def error(self, message: str) -> NoReturn:
-        raise InvalidField(f"{message}.", remedy=f"See {self.prog} --help.")
+        raise InvalidField(f"{message}.", remedy=self.remedy)
+
+    @property
+    def remedy(self) -> str:
+        return f"See {self.prog} --help."
+
+    def remedy_for(self, word: str, known: Iterable[str]) -> str:
+        """What may have been meant by an unknown word."""
+        from apply_service.commands.suggest import closest, did_you_mean
+
+        return did_you_mean(closest(word, known)) or self.remedy
 
     def _check_value(self, action: Action, value: Any) -> None:
         """Of choices; argparse's own says nothing of the similar one."""
         if action.choices is None or value in action.choices:
             return
-        from apply_service.commands.suggest import closest, did_you_mean
-
         known = [str(one) for one in action.choices]
-        what = (
-            "command"
-            if action.dest == "command"
-            else action.option_strings[0]
-            if action.option_strings
-            else action.dest
-        )
-        message = (
-            f"There is no {what} {value}" if what == "command" else f"{what} takes {', '.join(known)}, not {value}"
-        )
-        meant = did_you_mean(closest(str(value), known))
-        raise InvalidField(f"{message}.", remedy=meant or f"See {self.prog} --help.")
+        message = f"There is no command {value}."
+        if action.dest != "command":
+            message = f"{(*action.option_strings, action.dest)[0]} takes {', '.join(known)}, not {value}."
+        raise InvalidField(message, remedy=self.remedy_for(str(value), known))
 
 
 class PrintHelp(Action):
@@ -145,11 +136,8 @@ def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
     command = commands_of(parser)[arguments.command]
     arguments.parser, arguments.words = parser, list(sys.argv[1:] if argv is None else argv)[1:]
     if unknown:
-        from apply_service.commands.suggest import closest, did_you_mean
-
         known = [flag for action in command._actions for flag in action.option_strings if action.help != SUPPRESS]
-        meant = did_you_mean(closest(unknown[0], known))
-        raise InvalidField(f"There is no option {unknown[0]}.", remedy=meant or f"See {command.prog} --help.")
+        raise InvalidField(f"There is no option {unknown[0]}.", remedy=command.remedy_for(unknown[0], known))
     if arguments.command == "apply":
         if rest and arguments.snippet is None:
             arguments.snippet = rest.pop(0)  # argparse takes names that follow each other; options may stand between
@@ -158,7 +146,7 @@ def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
             raise InvalidField(message, remedy="Name one.")
         arguments.update = arguments.update if arguments.snippet is None else arguments.snippet
     if rest:
-        raise InvalidField(f"There is one word too many: {rest[0]}.", remedy=f"See {command.prog} --help.")
+        raise InvalidField(f"There is one word too many: {rest[0]}.", remedy=command.remedy)
     return arguments
 
 
@@ -169,7 +157,7 @@ def commands_of(parser: ArgumentParser) -> Mapping[str, Parser]:
 
 
 def build_parser() -> ArgumentParser:
-    """The parser of all commands.  It sets `runs` to the function in `commands` to call."""
+    """The parser of all commands."""
     parser = Parser(prog="apply-service", usage="apply-service COMMAND ...", description=TEXT)
     parser.add_argument("-V", "--version", action=PrintVersion, nargs=0, help="print the version")
     commands = parser.add_subparsers(
@@ -177,9 +165,11 @@ def build_parser() -> ArgumentParser:
     )
     listed = ""
 
-    def add_command(name: str, runs: str, words: str, text: str, description: str, examples: str) -> Parser:
-        """`words`: what follows the name."""
+    def add_command(name: str, runs: str, words: str) -> Parser:
+        """`runs`: the function in `commands` to call.  `words`: what follows the name."""
         nonlocal listed
+        text, _, rest = HELP[name].partition("\n\n")
+        description, _, examples = rest.rpartition("\n\n")
         usage = f"apply-service {name} {words}"
         command: Parser = commands.add_parser(name, usage=usage, help=text, description=description, examples=examples)
         command.epilog = f"{EXIT_CODES}\n\nexamples:\n{examples}"
@@ -188,43 +178,33 @@ def build_parser() -> ArgumentParser:
         return command
 
     listed += "edit files:\n"
-    text = "apply an edit to a file, or a patch to several"
-    command = add_command("apply", "apply.run", "[options] FILE SNIPPET", text, APPLY_TEXT, APPLY_EXAMPLES)
+    command = add_command("apply", "apply.run", "[options] FILE SNIPPET")
     _add_apply_options(command)
     _add_settings(command, ("engine", "command", "backups"))
 
-    text = "take back the newest edit of a file"
-    command = add_command("undo", "undo.run", "[options] FILE", text, UNDO_TEXT, UNDO_EXAMPLES)
+    command = add_command("undo", "undo.run", "[options] FILE")
     command.add_argument("file", metavar="FILE", help="file to bring back")
     _add_settings(command, (), ("state_dir",))
 
-    text = "roll back a batch that was killed while writing"
-    command = add_command("recover", "undo.recover", "[options]", text, RECOVER_TEXT, RECOVER_EXAMPLES)
+    command = add_command("recover", "undo.recover", "[options]")
     command.add_argument("--forget", action="store_true", help="give up on it instead and leave its files as they are")
     command.add_argument("-j", "--json", action="store_true", help="print JSON")
     _add_settings(command, (), ("state_dir",))
 
     listed += "\nserve others:\n"
-    text = "serve edits over HTTP, with a page to try them"
-    command = add_command("serve", "serve.run", "[options]", text, SERVE_TEXT, SERVE_EXAMPLES)
+    command = add_command("serve", "serve.run", "[options]")
     _add_settings(command, ("http", "engine"))
-
     command.add_argument("--background", action="store_true", help=SUPPRESS)
 
-    text = "keep a server of your own in the background, which apply asks"
-    command = add_command("start", "background.start", "[options]", text, START_TEXT, START_EXAMPLES)
+    command = add_command("start", "background.start", "[options]")
     _add_settings(command, ("engine",), ("port", "log_level", "playground", "state_dir"))
-    text = "stop that server"
-    command = add_command("stop", "background.stop", "[options]", text, STOP_TEXT, STOP_EXAMPLES)
+    command = add_command("stop", "background.stop", "[options]")
     _add_settings(command, (), ("state_dir", "drain_timeout_s"))
-    command = add_command(
-        "status", "background.status", "[options]", "tell whether it runs", STATUS_TEXT, STATUS_EXAMPLES
-    )
+    command = add_command("status", "background.status", "[options]")
     command.add_argument("-j", "--json", action="store_true", help="print JSON")
     _add_settings(command, (), ("state_dir",))
 
-    text = "serve the tool edit_file to coding agents (MCP)"
-    command = add_command("mcp", "mcp.run", "[options]", text, MCP_TEXT, MCP_EXAMPLES)
+    command = add_command("mcp", "mcp.run", "[options]")
     text = "folder that agents may edit files in (default: the current one); may be repeated"
     command.add_argument("--root", action="append", metavar="FOLDER", help=text)
     text = "serve streamable HTTP at this address, below /mcp, instead of stdio"
@@ -233,46 +213,32 @@ def build_parser() -> ArgumentParser:
     command.add_argument("--strategy", choices=("auto", "model", "exact"), metavar="NAME", help=text)
     _add_settings(command, ("engine", "command", "backups"), ("keys_file", "allow_open"))
 
-    command = add_command(
-        "connect",
-        "connect.run",
-        "[options] CLIENT",
-        "point a coding agent or editor here",
-        CONNECT_TEXT,
-        CONNECT_EXAMPLES,
-    )
+    command = add_command("connect", "connect.run", "[options] CLIENT")
     command.add_argument("client", metavar="CLIENT", help=CONNECT_CLIENTS)
     command.add_argument("--write", action="store_true", help="add it to the client's file, and show the diff")
     command.add_argument("--root", metavar="FOLDER", default=".", help="the project (default: the current folder)")
     command.add_argument("--file", metavar="FILE", help="the client's file, where it is another one")
     _add_settings(command, ("backups",), ("server", "color"))
 
-    text = "make an API key for the server"
-    command = add_command("key", "key.run", "[options] NAME", text, KEY_TEXT, KEY_EXAMPLES)
+    command = add_command("key", "key.run", "[options] NAME")
     command.add_argument("name", metavar="NAME", help="who will use it; stands in logs and limits")
     command.add_argument("--file", metavar="FILE", help="file of keys to add the entry to (setting keys_file)")
     command.add_argument("--stdin", action="store_true", help="hash the key on standard input instead of making one")
     _add_settings(command, ())
 
     listed += "\nthis installation:\n"
-    text = "list, download or delete models"
-    words = "[options] [list | pull NAME | rm NAME]"
-    command = add_command("models", "models.run", words, text, MODELS_TEXT, MODELS_EXAMPLES)
-    text = "list (default), pull or rm"
-    command.add_argument(
-        "action", nargs="?", choices=("list", "pull", "rm"), default="list", metavar="ACTION", help=text
-    )
+    command = add_command("models", "models.run", "[options] [list | pull NAME | rm NAME]")
+    actions, text = ("list", "pull", "rm"), "list (default), pull or rm"
+    command.add_argument("action", nargs="?", choices=actions, default="list", metavar="ACTION", help=text)
     command.add_argument("name", nargs="?", metavar="NAME", help="short name, Hugging Face id, or unpacked folder")
     command.add_argument("-j", "--json", action="store_true", help="print the list as JSON")
     _add_settings(command, (), ("engine", "vllm_url", "model", "models", "remote_url", "state_dir"))
 
-    text = "check that it works"
-    command = add_command("doctor", "doctor.run", "[options]", text, DOCTOR_TEXT, DOCTOR_EXAMPLES)
+    command = add_command("doctor", "doctor.run", "[options]")
     command.add_argument("-j", "--json", action="store_true", help="print JSON")
     _add_settings(command, ("engine", "backups"))
 
-    text = "complete commands, options and files in your shell"
-    command = add_command("completion", "completion.run", "SHELL", text, COMPLETION_TEXT, COMPLETION_EXAMPLES)
+    command = add_command("completion", "completion.run", "SHELL")
     command.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
     _add_settings(command, ())
 
@@ -292,9 +258,8 @@ def _add_apply_options(command: Parser) -> None:
     add = command.add_argument_group("what comes out").add_argument
     text = "write the file (atomically, with a backup for undo) instead of printing it; not if the answer is in doubt"
     add("-i", "--in-place", action="store_true", help=text)
-    add(
-        "-y", "--allow-doubt", action="store_true", help="accept an answer that may be wrong: write it, and exit with 0"
-    )
+    text = "accept an answer that may be wrong: write it, and exit with 0"
+    add("-y", "--allow-doubt", action="store_true", help=text)
     add("-d", "--diff", action="store_true", help="print what changes, as a unified diff, instead of the merged file")
     add("-j", "--json", action="store_true", help="print the whole answer as JSON")
     add("-q", "--quiet", action="store_true", help="no word on standard error where all is well (exit code 0)")
@@ -335,11 +300,10 @@ def _add_settings(command: Parser, groups: Iterable[str], names: Iterable[str] =
     usual = command.add_argument_group("settings")
     usual.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
     specs = [spec for spec in setting_specs() if spec.group in groups or spec.name in names]
-    rare = [spec for spec in specs if spec.name not in USUAL]
     for spec in specs:
-        if spec not in rare:
+        if spec.name in USUAL:
             _add_setting(usual, spec)
-    if rare:
+    if rare := [spec for spec in specs if spec.name not in USUAL]:
         usual.add_argument("--help-all", action=PrintHelp, nargs=0, help=f"also name the other {len(rare)} settings")
         others = command.add_argument_group("other settings")
         for spec in rare:
@@ -383,7 +347,12 @@ Apply code edits: original file + edit -> the whole merged file.
   apply-service apply -i src/app.py snippet.py         # write it; undo with: apply-service undo src/app.py
   apply-service serve                                  # a page to try it in the browser, and the API"""
 
-APPLY_TEXT = """\
+CONNECT_CLIENTS = "claude-code, cursor, codex, opencode, zed, continue, avante, codecompanion or aider"
+
+HELP = {  # the line in the list of commands, what the command does, and examples
+    "apply": """\
+apply an edit to a file, or a patch to several
+
 Apply the edit in SNIPPET to FILE and print the merged file, byte for byte; how sure it is, and why not surer, goes to
 standard error.  The edit is what a model writes: a lazy snippet, search/replace blocks, a diff, a patch, a whole file.
 
@@ -391,123 +360,132 @@ As FILE, - is standard input: a filter for editors.
 
 With --batch or --patch several files are edited: all of them, or none where one fails.
 
-With --server the running service answers and no model is loaded here."""
-APPLY_EXAMPLES = """\
+With --server the running service answers and no model is loaded here.
+
   apply-service apply src/app.py snippet.py -d         # show what would change
   apply-service apply src/app.py snippet.py -i         # write it, unless it is in doubt
   apply-service apply -p change.diff -i                # several files: all of them, or none
-"""
+""",
+    "undo": """\
+take back the newest edit of a file
 
-UNDO_TEXT = """\
 Bring back what FILE held before the newest `apply --in-place`; a file that the edit had created is removed.  Refused
-where the file was changed since."""
-UNDO_EXAMPLES = """\
+where the file was changed since.
+
   apply-service undo src/app.py
   apply-service undo src/app.py                        # again: the edit before that one
   apply-service undo ./-odd-name.py                    # ./ before a name that begins with -
-"""
+""",
+    "recover": """\
+roll back a batch that was killed while writing
 
-CONNECT_TEXT = """\
+Roll back what `apply --in-place` of several files had begun to write when it was killed, so that all of its files are
+as they were.  Every command that writes files does so first.  Where a file was changed since, nothing is touched.
+
+  apply-service recover
+  apply-service recover --json
+  apply-service recover --forget                       # leave the files as they are
+""",
+    "serve": """\
+serve edits over HTTP, with a page to try them
+
+Load the model and serve edits over HTTP, until Ctrl-C; at / is a page to try edits on, at /docs the API.
+
+  apply-service serve
+  apply-service serve -p 9000 --log-level info         # a line for each request
+  apply-service serve --host 0.0.0.0 --keys-file keys.toml
+""",
+    "start": """\
+keep a server of your own in the background, which apply asks
+
+Start a server of your own in the background; `apply` asks it from then on and answers at once.  It listens on loopback
+alone, on a free port unless --port names one, and wants a key that only you can read.  Models stay loaded.
+
+  apply-service start
+  apply-service start -m fastapply-1.5b                # asked by: apply -m fastapply-1.5b
+  apply-service stop
+""",
+    "stop": """\
+stop that server
+
+Stop the server of `apply-service start`: what it has accepted may finish.
+
+  apply-service stop
+  apply-service stop --state-dir ~/.apply              # the one that was started so
+  apply-service stop --drain-timeout-s 300             # be patient: long edits may finish
+""",
+    "status": """\
+tell whether it runs
+
+Tell whether the server of `apply-service start` runs, where, and where its key is; the exit code is 0 if it answers.
+
+  apply-service status
+  apply-service status --json
+  apply-service status --state-dir ~/.apply
+""",
+    "mcp": """\
+serve the tool edit_file to coding agents (MCP)
+
+Serve MCP with one tool, edit_file: agents send the lines that change, the file is merged, checked and written, and the
+answer is the diff.  Only files below the roots are touched; links and .. are followed first.
+
+With --server the running service applies the edits and no model is loaded here.
+
+  apply-service mcp                                    # over stdio, for files below the current folder
+  apply-service mcp --root ~/src/project -s http://127.0.0.1:8765
+  apply-service mcp --listen 127.0.0.1:8766            # over HTTP, at /mcp
+""",
+    "connect": """\
+point a coding agent or editor here
+
 Print the configuration that lets CLIENT edit by this service, or add it to the client's file in the project (--write):
 all else there stays as it is, comments too, and `undo FILE` takes it back.  A file to which it cannot be added so is
 left alone.
 
-With --server the running service applies the edits and no model is loaded by the client."""
+With --server the running service applies the edits and no model is loaded by the client.
 
-CONNECT_CLIENTS = "claude-code, cursor, codex, opencode, zed, continue, avante, codecompanion or aider"
-
-CONNECT_EXAMPLES = """\
   apply-service connect cursor
   apply-service connect claude-code --write
   apply-service connect continue -s http://127.0.0.1:8765
-"""
+""",
+    "key": """\
+make an API key for the server
 
+Make an API key and the entry for the file of keys, which holds its hash alone.  The key is shown once.
 
-RECOVER_TEXT = """\
-Roll back what `apply --in-place` of several files had begun to write when it was killed, so that all of its files are
-as they were.  Every command that writes files does so first.  Where a file was changed since, nothing is touched."""
-RECOVER_EXAMPLES = """\
-  apply-service recover
-  apply-service recover --json
-  apply-service recover --forget                       # leave the files as they are
-"""
-
-SERVE_TEXT = """\
-Load the model and serve edits over HTTP, until Ctrl-C; at / is a page to try edits on, at /docs the API."""
-SERVE_EXAMPLES = """\
-  apply-service serve
-  apply-service serve -p 9000 --log-level info         # a line for each request
-  apply-service serve --host 0.0.0.0 --keys-file keys.toml
-"""
-
-START_TEXT = """\
-Start a server of your own in the background; `apply` asks it from then on and answers at once.  It listens on loopback
-alone, on a free port unless --port names one, and wants a key that only you can read.  Models stay loaded."""
-START_EXAMPLES = """\
-  apply-service start
-  apply-service start -m fastapply-1.5b                # asked by: apply -m fastapply-1.5b
-  apply-service stop
-"""
-
-STOP_TEXT = """\
-Stop the server of `apply-service start`: what it has accepted may finish."""
-STOP_EXAMPLES = """\
-  apply-service stop
-  apply-service stop --state-dir ~/.apply              # the one that was started so
-  apply-service stop --drain-timeout-s 300             # be patient: long edits may finish
-"""
-
-STATUS_TEXT = """\
-Tell whether the server of `apply-service start` runs, where, and where its key is; the exit code is 0 if it answers."""
-STATUS_EXAMPLES = """\
-  apply-service status
-  apply-service status --json
-  apply-service status --state-dir ~/.apply
-"""
-
-MCP_TEXT = """\
-Serve MCP with one tool, edit_file: agents send the lines that change, the file is merged, checked and written, and the
-answer is the diff.  Only files below the roots are touched; links and .. are followed first.
-
-With --server the running service applies the edits and no model is loaded here."""
-MCP_EXAMPLES = """\
-  apply-service mcp                                    # over stdio, for files below the current folder
-  apply-service mcp --root ~/src/project -s http://127.0.0.1:8765
-  apply-service mcp --listen 127.0.0.1:8766            # over HTTP, at /mcp
-"""
-
-KEY_TEXT = """\
-Make an API key and the entry for the file of keys, which holds its hash alone.  The key is shown once."""
-KEY_EXAMPLES = """\
   apply-service key ci                                 # show the key, and the entry to put in a file
   apply-service key ci --file keys.toml
   apply-service serve --keys-file keys.toml
-"""
+""",
+    "models": """\
+list, download or delete models
 
-MODELS_TEXT = """\
 List the models that a request may name, the short names, and what was downloaded or unpacked; loads none.  `pull` shows
-size and licence and downloads a model from the Hugging Face hub (stopped, it goes on); `rm` deletes its files."""
-MODELS_EXAMPLES = """\
+size and licence and downloads a model from the Hugging Face hub (stopped, it goes on); `rm` deletes its files.
+
   apply-service models
   apply-service models pull fastapply-1.5b
   apply-service apply src/app.py snippet.py -m fastapply-1.5b
-"""
+""",
+    "doctor": """\
+check that it works
 
-DOCTOR_TEXT = """\
-Check versions, device and model: load it, and pass its self-test."""
-DOCTOR_EXAMPLES = """\
+Check versions, device and model: load it, and pass its self-test.
+
   apply-service doctor
   apply-service doctor -m fastapply-1.5b
   apply-service doctor --json
-"""
+""",
+    "completion": """\
+complete commands, options and files in your shell
 
-COMPLETION_TEXT = """\
-Print the script by which your shell completes commands, options, their values and files."""
-COMPLETION_EXAMPLES = """\
+Print the script by which your shell completes commands, options, their values and files.
+
   eval "$(apply-service completion bash)"              # in ~/.bashrc; so with zsh, behind compinit, in ~/.zshrc
   apply-service completion zsh > ~/.zfunc/_apply-service
   apply-service completion fish > ~/.config/fish/completions/apply-service.fish
-"""
+""",
+}
 
 
 if __name__ == "__main__":

@@ -284,11 +284,11 @@ class Settings:
         names = [part for entry in (self.model, *self.models) for part in entry.split("=")]
         foreign = [name for name in names if name == EMBEDDED or name.startswith(REMOTE_PREFIX)]
         if self.engine == VLLM and foreign:
-            message, remedy = (
+            message, limit = (
                 "with engine vllm a model is named as the vLLM server names it",
-                "set model (--model) to it",
+                "the name that vLLM serves",
             )
-            raise SettingsError(message, value=foreign, limit="the name that vLLM serves", remedy=remedy)
+            raise SettingsError(message, value=foreign, limit=limit, remedy="set model (--model) to it")
 
     @property
     def has_playground(self) -> bool:
@@ -392,7 +392,7 @@ def fleet_settings(args: Mapping[str, Any]) -> Settings:
     `Settings`; a setting has no meaning in a fleet; or there are neither keys nor `allow_open`."""
     refuse_unknown(args, "args")
     for spec in setting_specs():
-        if spec.name in args and (spec.group in ("command", "mcp") or spec.name in ("host", "port", "backups_kept")):
+        if spec.name in args and (spec.group == "command" or spec.name in ("host", "port", "backups_kept")):
             remedy = "remove it; `http_options` says where Ray listens"
             raise SettingsError(f"{spec.name} has no meaning on Ray Serve", value=args[spec.name], remedy=remedy)
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in args.items()}

@@ -34,10 +34,11 @@ def log_loss(outcomes: Sequence[Outcome]) -> float:
 
 
 def pick_threshold(outcomes: Sequence[Outcome], wrong: float) -> float:
-    """From which probability on answers are applied: the most edits at which at most the share `wrong` of them, by
-    weight, is wrong.  1 where no threshold does it."""
-    point = widest(risk_curve(judged(outcomes)), wrong)
-    return 1.0 if point is None else point.threshold
+    """From which probability on answers are applied: the most edits at which at most the share `wrong` of them is
+    wrong, by weight and by count.  1 where no threshold does it."""
+    weighted = judged(outcomes)
+    points = [widest(risk_curve(some), wrong) for some in (weighted, [one._replace(weight=1.0) for one in weighted])]
+    return max(1.0 if point is None else point.threshold for point in points)
 
 
 def judged(outcomes: Sequence[Outcome]) -> list[Judged]:

@@ -59,6 +59,17 @@ class BatchItem:
     diff: str | None = None
     """The whole change as a diff, names and mode included, where it was asked for; the result's own is None."""
 
+    @classmethod
+    def of(
+        cls, path: str | None, answer: ApplyResult | ApplyError, rules: Mapping[str, str], *, is_new: bool
+    ) -> BatchItem:
+        """The item of an edit of one file: its answer, judged by the rules, or why there is none."""
+        item = cls(path, "create" if is_new else "modify", "ok", source=None if is_new else path)
+        if isinstance(answer, ApplyError):
+            return replace(item, status="failed", error=answer)
+        result = replace(answer, diff=None)
+        return replace(item, verdicts=answer.verdicts, result=result, diff=answer.diff).judged(rules)
+
     def judged(self, on_verdict: Mapping[str, str]) -> BatchItem:
         """The item, failed where it has a verdict that the rules do not accept."""
         failed = [verdict for verdict in self.verdicts if is_refused(verdict.check, verdict.severity, on_verdict)]

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
 from apply_service.batch import BatchItem, BatchMode, BatchResult
 from apply_service.errors import ApplyError, InvalidField, Overloaded
 from apply_service.pipeline import refuse_unknown_checks
 from apply_service.serving.ticket import Ticket
-from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
+from apply_service.types import ApplyRequest, ApplyResult
 
 Submit = Callable[[ApplyRequest], Ticket]
 
@@ -30,16 +29,10 @@ async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: Ba
     # What fails by `on_verdict` is judged here: an error raised by the pipeline would bring no verdicts.
     accepted = [{check: rule for check, rule in one.on_verdict.items() if rule != "fail"} for one in requests]
     asked = [replace(one, on_verdict=rules) for one, rules in zip(requests, accepted, strict=True)]
-    items = []
-    for request, answer in zip(requests, await _answers(submit, asked), strict=True):
-        is_new = request.original == ""
-        item = BatchItem(request.path, "create" if is_new else "modify", "ok", source=None if is_new else request.path)
-        if isinstance(answer, ApplyError):
-            items.append(replace(item, status="failed", error=answer))
-        else:
-            result = replace(answer, diff=None)
-            done = replace(item, verdicts=answer.verdicts, result=result, diff=answer.diff)
-            items.append(done.judged(request.on_verdict))
+    items = [
+        BatchItem.of(request.path, answer, request.on_verdict, is_new=request.original == "")
+        for request, answer in zip(requests, await _answers(submit, asked), strict=True)
+    ]
     return BatchResult.of(mode, items)
 
 
@@ -52,10 +45,7 @@ async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[App
 
     async def collect(number: int, ticket: Ticket) -> None:
         try:
-            async with aclosing(ticket.events_async()) as events:
-                async for event in events:
-                    if isinstance(event, FinalEvent):
-                        answers[number] = event.result
+            answers[number] = await ticket.result_async()
         except ApplyError as error:
             answers[number] = error
 

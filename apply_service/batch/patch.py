@@ -22,7 +22,7 @@ from apply_service.protocols import EditJob
 from apply_service.strategies import Outcome, ReadEdit
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Runtime, no_target
-from apply_service.types import ApplyRequest
+from apply_service.types import ApplyRequest, ApplyResult
 
 PLAIN_MODES = ("100644", "100755")
 
@@ -40,16 +40,14 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
     if not reply.is_patch:
         for path, part in _parts(request, reply).items():
             before = sources.get(path)
-            item = BatchItem(path, "modify" if before else "create", "ok", source=path if before else None)
+            answer: ApplyResult | ApplyError
             try:
                 answer = apply(replace(_request_of(path, before, part), diff=request.diff), Runtime(load=no_target))
+                own = (verdict for verdict in answer.verdicts if verdict.check != OTHER_FILES)
+                answer = replace(answer, verdicts=(*reply.findings, *own))
             except ApplyError as error:
-                items.append(replace(item, status="failed", error=error))
-                continue
-            own = (verdict for verdict in answer.verdicts if verdict.check != OTHER_FILES)
-            answer, diff = replace(answer, verdicts=(*reply.findings, *own), diff=None), answer.diff
-            done = replace(item, verdicts=answer.verdicts, result=answer, diff=diff)
-            items.append(done.judged(request.on_verdict))
+                answer = error
+            items.append(BatchItem.of(path, answer, request.on_verdict, is_new=before is None))
         return BatchResult.of(request.mode, items)
     patch = with_own_ends(reply.update, request.patch)
     for result in apply_changes(patch, {path: with_mark(one.text, one.encoding) for path, one in sources.items()}):

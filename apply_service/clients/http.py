@@ -48,7 +48,6 @@ BATCH_PATH = "/v1/apply/batch"
 DEFAULT_TIMEOUT_S = 120.0
 GRACE_S = 5.0
 """The server keeps the deadline.  The client waits this much longer for its answer."""
-CHUNK_BYTES = 65536
 DECODE_TIMES = ("prefill_s", "decode_s", "draft_s")
 
 
@@ -79,12 +78,10 @@ class HttpClient:
         SettingsError: a malformed URL or key."""
         try:
             self._parts = urlsplit(url)
-            is_service = (
-                self._parts.scheme in ("http", "https") and bool(self._parts.hostname) and self._parts.port != 0
-            )
+            is_address = bool(self._parts.hostname) and self._parts.port != 0
         except ValueError:
-            is_service = False
-        if not is_service or self._parts.query or self._parts.fragment:
+            is_address = False
+        if not is_address or self._parts.scheme not in ("http", "https") or self._parts.query or self._parts.fragment:
             limit, remedy = "http://HOST:PORT", "Correct --server."
             raise SettingsError("That is not the URL of a service.", value=url, limit=limit, remedy=remedy)
         if not (api_key is None or (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != "")):
@@ -102,14 +99,25 @@ class HttpClient:
 
     def stream(self, request: ApplyRequest) -> Generator[ApplyEvent]:
         """Provisional token events, then the final event.  Closing the iterator stops the decoding."""
-        payload, reader = encode_request(request) | {"stream": True}, EventReader()
-        with self._open(APPLY_PATH, payload, request.timeout_s) as response:
+        name = ""
+        with self._open(APPLY_PATH, encode_request(request) | {"stream": True}, request.timeout_s) as response:
             if response.status != HTTPStatus.OK:
                 _read(response, decode_answer)
-            while not reader.has_ended and (data := response.read1(CHUNK_BYTES)):
-                yield from reader.feed(data)
-            if not reader.has_ended:
-                raise ConnectionError("the stream was cut off")
+            # Lines end with \n only, because text may contain other separators.
+            while (line := response.readline()).endswith(b"\n"):
+                field, _, value = line.decode().removesuffix("\n").partition(": ")
+                if field == "event":
+                    name = value
+                elif field == "data" and name == "error":
+                    raise decode_error(json.loads(value))
+                elif field == "data" and name == "token":
+                    content = json.loads(value)
+                    passes = ([one[count] for count in PassCount._fields] for one in content.get("passes", ()))
+                    yield TokenEvent(content["text"], tuple(map(PassCount._make, passes)))
+                elif field == "data" and name == "final":
+                    yield FinalEvent(decode_answer(json.loads(value)))
+                    return  # events of other names, perhaps of a newer server, were skipped
+            raise ConnectionError("the stream was cut off")
 
     def apply_batch(self, requests: Sequence[ApplyRequest], *, mode: BatchMode = "all_or_nothing") -> BatchResult:
         """Apply several edits, each of another file.  Each has its own deadline on the server."""
@@ -126,19 +134,13 @@ class HttpClient:
 
     def models(self) -> tuple[Model, ...]:
         """The names that requests may give, the service's own model first."""
-
-        def decode(answer: Json) -> tuple[Model, ...]:
-            return tuple(Model(card["id"], card.get("alias_of")) for card in answer["data"])
-
-        return self._send("/v1/models", decode)
+        cards = self._send("/v1/models", lambda answer: [(card["id"], card.get("alias_of")) for card in answer["data"]])
+        return tuple(Model(*card) for card in cards)
 
     def health(self) -> ServerReadiness:
         """The state of a service that takes requests.  Raises NotReady if it takes none."""
-
-        def decode(answer: Json) -> ServerReadiness:
-            return ServerReadiness(answer["model"], answer["queue_length"], answer["queue_limit"])
-
-        return self._send("/readyz", decode)
+        names = [item.name for item in fields(ServerReadiness)]
+        return self._send("/readyz", lambda answer: ServerReadiness(*(answer[name] for name in names)))
 
     def is_ready(self) -> bool:
         """Whether the server would take a request now."""
@@ -278,38 +280,3 @@ def _read(response: HTTPResponse, decode: Callable[[dict[str, Any]], T]) -> T:
     if response.status != HTTPStatus.OK:
         raise decode_error(answer)
     return decode(answer)
-
-
-class EventReader:
-    """Reads server-sent events from pieces of any size.  Lines end with `\\n` only, because text may contain other
-    separators.  Unknown kinds of events, perhaps of a newer server, are skipped."""
-
-    def __init__(self) -> None:
-        self._rest: list[bytes] = []
-        """The pieces of a line that has not ended."""
-        self._name = ""
-        self.has_ended = False
-        """Whether the final event has been read; nothing follows it."""
-
-    def feed(self, data: bytes) -> Iterator[ApplyEvent]:
-        """The events that these bytes complete.  Raises the stream's own terminal ApplyError."""
-        first, *others = data.split(b"\n")
-        self._rest.append(first)
-        if not others:
-            return
-        lines = [b"".join(self._rest), *others]
-        self._rest = [lines.pop()]
-        for line in lines:
-            field, _, value = line.decode().partition(": ")
-            if field == "event":
-                self._name = value
-            elif field == "data":
-                content = json.loads(value)
-                if self._name == "error":
-                    raise decode_error(content)
-                if self._name == "token":
-                    passes = ([one[name] for name in PassCount._fields] for one in content.get("passes", ()))
-                    yield TokenEvent(content["text"], tuple(map(PassCount._make, passes)))
-                elif self._name == "final":
-                    self.has_ended = True
-                    yield FinalEvent(decode_answer(content))

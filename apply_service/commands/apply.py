@@ -28,9 +28,10 @@ from apply_service.commands.request import (
     read_text,
     refuse_binary,
     refuse_unused,
+    refused_verdicts,
 )
 from apply_service.commands.suggest import file_hint
-from apply_service.commands.undo import roll_back_dead
+from apply_service.commands.undo import open_store
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_source
 from apply_service.errors import (
@@ -49,7 +50,7 @@ from apply_service.errors import (
     UnsupportedParameter,
 )
 from apply_service.settings import AUTO, Settings
-from apply_service.types import DOUBT, is_refused
+from apply_service.types import DOUBT
 
 PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
 """Options that are copied into the request if the user gave them."""
@@ -60,39 +61,36 @@ ABOUT_THE_FILE = (BadEncoding, NulByte, MalformedEdit, NeedsMoreContext, TooLarg
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command and return the exit code.  Raises ApplyError."""
     chosen = choose_server(arguments, settings)
-    code = _run(arguments, chosen)
+    refuse_unused(arguments, chosen)
+    store = open_store(chosen) if arguments.in_place else None
+    if arguments.batch is not None or arguments.patch is not None:
+        from apply_service.commands import batch
+
+        code = batch.run(arguments, chosen, store)
+    elif arguments.request is not None:
+        code = _run_request(arguments, chosen)
+    else:
+        code = _run_edit(arguments, chosen, store)
     if settings.server == AUTO and chosen.server is not None and code in (OK, REFUSED) and not arguments.quiet:
         output.write_note(f"  answered by your server, {chosen.server}")
     return code
 
 
-def _run(arguments: Namespace, settings: Settings) -> int:
-    refuse_unused(arguments, settings)
-    if arguments.in_place:
-        roll_back_dead(settings)
-    if arguments.batch is not None or arguments.patch is not None:
-        from apply_service.commands import batch
-
-        return batch.run(arguments, settings)
-    if arguments.request is not None:
-        return _run_request(arguments, settings)
+def _run_edit(arguments: Namespace, settings: Settings, store: BackupStore | None) -> int:
     is_new, hint, done = False, "", ""
     try:
         source, request = _read_edit(arguments)
         if is_new := arguments.file != STANDARD_INPUT and not source.exists:
             hint = file_hint(arguments.file)
         answer = answer_request(json.dumps(request).encode(), settings, arguments.timeout)
-        if is_new and _failed_checks(answer, _rules(request)):
+        if is_new and refused_verdicts(answer, request):
             message = f"{source.path} does not exist, and the edit is not the whole of a new file."
             raise FileNotReadable(message, value=str(source.path), remedy="Name the file to edit.")
-        if arguments.in_place:
-            done = _write_back(source, answer, request, settings)
+        if store is not None:
+            done = _write_back(source, answer, request, store)
     except ApplyError as error:
-        if (
-            isinstance(error, ABOUT_THE_FILE)
-            and arguments.file not in error.message
-            and error.value != arguments.update
-        ):
+        is_unnamed = isinstance(error, ABOUT_THE_FILE) and arguments.file not in error.message
+        if is_unnamed and error.value != arguments.update:
             error.message = f"{arguments.file}: {error.message}"
         error.remedy = hint or error.remedy
         return output.print_failure(error, is_json=arguments.json)
@@ -131,7 +129,7 @@ def _run_request(arguments: Namespace, settings: Settings) -> int:
 def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Namespace, done: str = "") -> int:
     """Say how sure the answer is, and what became of it; the exit code.  One that may not be used as it is, is told
     even where `--quiet` is given."""
-    failed = _failed_checks(answer, _rules(request))
+    failed = refused_verdicts(answer, request)
     if not done:
         name = str(request.get("path") or "standard input")
         done = f"{name}: {output.headline(answer)}"
@@ -147,16 +145,6 @@ def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Names
         for line in output.details(answer):
             output.write_note(line)
     return REFUSED if failed else OK
-
-
-def _rules(request: Mapping[str, Any]) -> Mapping[str, str]:
-    """What a check's findings do: a doubt refuses the answer, unless the caller says otherwise."""
-    return {DOUBT: "fail", **(request.get("on_verdict") or {})}
-
-
-def _failed_checks(answer: Mapping[str, Any], rules: Mapping[str, str]) -> list[Mapping[str, Any]]:
-    """Verdicts that the caller does not accept."""
-    return [v for v in answer["verdicts"] if is_refused(v["check"], v["severity"], rules)]
 
 
 def _read_edit(arguments: Namespace) -> tuple[SourceFile, dict[str, Any]]:
@@ -199,10 +187,10 @@ def _read_edit(arguments: Namespace) -> tuple[SourceFile, dict[str, Any]]:
     return source, request
 
 
-def _write_back(source: SourceFile, answer: dict[str, Any], request: Mapping[str, Any], settings: Settings) -> str:
+def _write_back(source: SourceFile, answer: dict[str, Any], request: Mapping[str, Any], store: BackupStore) -> str:
     """Write the file; what was done, in words.  Raises CheckFailed: not, as the answer may not be used as it is;
     FileError."""
-    if failed := _failed_checks(answer, _rules(request)):
+    if failed := refused_verdicts(answer, request):
         found = "; ".join(map(output.describe, failed))
         checks = sorted({verdict["check"] for verdict in failed})
         accepts = " ".join("--allow-doubt" if check == DOUBT else f"--on-verdict {check}=warn" for check in checks)
@@ -214,7 +202,7 @@ def _write_back(source: SourceFile, answer: dict[str, Any], request: Mapping[str
     write = FileWrite(source, merged_bytes(answer))
     if not write.is_change:
         return f"{source.path}: nothing changes"
-    BackupStore(settings.state_path, settings.backups_kept).write_all([write])
+    store.write_all([write])
     name = f"./{source.path}" if str(source.path).startswith("-") else str(source.path)
     argument = subprocess.list2cmdline([name]) if os.name == "nt" else shlex.quote(name)
     wrote = "wrote" if source.exists else "created"

@@ -13,21 +13,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from apply_service.commands import output
-from apply_service.commands.request import UTF8, answer_batch, merged_bytes, original_fields, read_bytes, read_text
+from apply_service.commands.request import (
+    UTF8,
+    answer_batch,
+    merged_bytes,
+    original_fields,
+    read_bytes,
+    read_text,
+    refused_verdicts,
+)
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_source
 from apply_service.disk.paths import Roots
 from apply_service.errors import ApplyError, CheckFailed, FileError, InvalidField, UnsupportedParameter
 from apply_service.settings import Settings
-from apply_service.types import DOUBT, is_refused
+from apply_service.types import DOUBT
 
 Json = dict[str, Any]
 Sources = Mapping[str, SourceFile]
 """The files of a batch as they were read, by the names it gives them."""
 
 
-def run(arguments: Namespace, settings: Settings) -> int:
-    """Run the command; the exit code.  Raises ApplyError."""
+def run(arguments: Namespace, settings: Settings, store: BackupStore | None) -> int:
+    """Run the command; the exit code.  `store`: what writes the files, with --in-place.  Raises ApplyError."""
     roots = Roots(arguments.root or ["."])
     wants_diff = arguments.diff or not (arguments.in_place or arguments.json)
     n_unwritten = 0
@@ -42,8 +50,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
                 if isinstance(own, dict):  # anything else is refused by whoever answers
                     part["on_verdict"] = {DOUBT: rule, **own}
         answer = answer_batch(json.dumps(request).encode(), settings, len(sources))
-        if arguments.in_place:
-            store = BackupStore(settings.state_path, settings.backups_kept)
+        if store is not None:
             is_together = request.get("mode", "all_or_nothing") == "all_or_nothing"
             n_unwritten = _write_back(answer["items"], sources, store, is_together=is_together)
     except ApplyError as error:
@@ -52,11 +59,8 @@ def run(arguments: Namespace, settings: Settings) -> int:
         output.write_json(answer)
     elif diff := "".join(item["diff"] or "" for item in answer["items"]):
         output.write_diff(diff, settings)
-    is_doubted = any(
-        is_refused(verdict["check"], verdict["severity"], {DOUBT: "fail", **(part.get("on_verdict") or {})})
-        for item, part in zip(answer["items"], itertools.cycle(parts), strict=False)
-        for verdict in item["verdicts"]
-    )
+    asked = zip(answer["items"], itertools.cycle(parts), strict=False)
+    is_doubted = any(refused_verdicts(item, part) for item, part in asked)
     code = output.OK if answer["status"] == "applied" and not is_doubted else output.REFUSED
     if n_unwritten:
         code = output.FILE

@@ -16,8 +16,7 @@ from shutil import which
 from typing import Any, NamedTuple
 
 from apply_service.commands.output import OK, write_diff, write_note, write_out
-from apply_service.commands.undo import roll_back_dead
-from apply_service.disk.backups import BackupStore
+from apply_service.commands.undo import open_store
 from apply_service.disk.files import FileWrite, read_source
 from apply_service.disk.paths import Roots
 from apply_service.errors import FileNotWritable, InvalidField, UnsupportedParameter
@@ -71,7 +70,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
         raise UnsupportedParameter(message, value=client.title, remedy="Add the lines above by hand.")
     from apply_service.edits.diff import unified_diff_text
 
-    roll_back_dead(settings)
+    store = open_store(settings)
     source = read_source(path, needs_folder=False)
     try:
         before = source.data.decode("utf-8")
@@ -84,7 +83,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
         write_note(f"{path} has it already")
         return OK
     write_diff(unified_diff_text(before, after, str(path)), settings)
-    BackupStore(settings.state_path, settings.backups_kept).write_all([FileWrite(source, after.encode("utf-8"))])
+    store.write_all([FileWrite(source, after.encode("utf-8"))])
     write_note(f"written; `apply-service undo {path}` takes it back")
     write_note(f"{client.title}: {client.note}")
     if client.entry and which(NAME) is None:

@@ -15,18 +15,16 @@ import threading
 import traceback
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apply_service.commands.output import INTERRUPTED, OK, exit_code, print_error, write_note
 from apply_service.commands.request import refuse_engine_options, refuse_given
-from apply_service.commands.undo import roll_back_dead
-from apply_service.disk.backups import BackupStore
+from apply_service.commands.undo import open_store
 from apply_service.disk.paths import Roots
 from apply_service.errors import ApplyError, SettingsError, TooLarge, missing_extra
 from apply_service.settings import AUTO, Settings
-from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Strategy
+from apply_service.types import ApplyRequest, ApplyResult, Strategy
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -65,8 +63,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
         refuse_given(arguments, ("keys_file", "allow_open"), "Over stdio nobody else can call", remedy)
     roots = Roots(arguments.root or ["."])
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    roll_back_dead(settings)
-    store = BackupStore(settings.state_path, settings.backups_kept)
+    store = open_store(settings)
     with contextlib.ExitStack() as stack:
         if settings.server:
             apply = remote_apply(arguments, settings)
@@ -118,11 +115,7 @@ def model_service(settings: Settings, *, asks_model: bool = True) -> Iterator[Se
 
 def local_apply(service: Service) -> Apply:
     async def apply(request: ApplyRequest) -> ApplyResult:
-        async with aclosing(service.submit(request).events_async()) as events:
-            async for event in events:
-                if isinstance(event, FinalEvent):
-                    return event.result
-        raise AssertionError("a ticket ends in a final event or an error")
+        return await service.submit(request).result_async()
 
     return apply
 

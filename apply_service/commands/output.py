@@ -150,12 +150,9 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
     """An error for people: what is wrong, with what where the words don't say it, what is allowed, what to do."""
     message = ERRNO.sub("", error.message)
     said = f"{message} {error.remedy}".casefold()
-    first, *more = _split_reasons(message) if len(message) > MAX_LINE_CHARS else [message]
-    if (
-        error.value is not None
-        and str(error.value).strip()
-        and any(part.casefold() not in said for part in _parts(error.value))
-    ):
+    first, *more = BETWEEN_REASONS.split(message) if len(message) > MAX_LINE_CHARS else [message]
+    has_value = error.value is not None and bool(str(error.value).strip())
+    if has_value and any(part.casefold() not in said for part in _parts(error.value)):
         first = f"{first.rstrip('.')}: {shorten(', '.join(_parts(error.value)), MAX_VALUE_CHARS)}"
     meant = None
     if isinstance(error.value, str) and isinstance(error.limit, list | tuple):
@@ -224,7 +221,8 @@ def headline(answer: Mapping[str, Any]) -> str:
     doubt = next((v["message"] for v in answer["verdicts"] if v["check"] == DOUBT and v["severity"] != "pass"), None)
     measured = SURE.match(doubt or "")
     sure = "sure" if doubt is None else measured[0] if measured else "not sure"
-    return f"{sure}, {_count(len(answer['hunks']), 'hunk')}" if answer["hunks"] else "nothing changes"
+    n = len(answer["hunks"])
+    return f"{sure}, {n} {'hunk' if n == 1 else 'hunks'}" if n else "nothing changes"
 
 
 def findings(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -234,9 +232,8 @@ def findings(answer: Mapping[str, Any]) -> Iterator[str]:
         if verdict["severity"] == "pass" or (verdict["check"], verdict["severity"]) == ("no_op", "warning"):
             continue
         if verdict["check"] == DOUBT:
-            yield from (
-                _indented(reason) for reason in _split_reasons(verdict["message"]) if not SURE.fullmatch(reason)
-            )
+            reasons = BETWEEN_REASONS.split(verdict["message"])
+            yield from (_indented(reason) for reason in reasons if not SURE.fullmatch(reason))
         else:
             yield _indented(describe(verdict))
 
@@ -251,10 +248,6 @@ def describe(verdict: Mapping[str, Any]) -> str:
         lines = f"line {first}" if first == last else f"lines {first}-{last}"
         place = f"{lines} of the {verdict['side']} file, "
     return f"{verdict['message']} ({place}check {verdict['check']})"
-
-
-def _split_reasons(message: str) -> list[str]:
-    return BETWEEN_REASONS.split(message)
 
 
 def details(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -276,7 +269,3 @@ def details(answer: Mapping[str, Any]) -> Iterator[str]:
         if decode_s:
             parts.append(f"{usage['completion_tokens'] / decode_s:,.0f} tok/s")
         yield "  " + ", ".join(parts)
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from apply_service.errors import (
     UnsupportedParameter,
 )
 from apply_service.settings import Settings, setting_specs
+from apply_service.types import DOUBT, is_refused
 
 STANDARD_INPUT = "-"
 UTF8 = "utf-8"
@@ -49,6 +50,7 @@ def refuse_unused(arguments: Namespace, settings: Settings) -> None:
     options want the same standard input."""
     has_batch, has_patch = arguments.batch is not None, arguments.patch is not None
     has_request, is_filter = arguments.request is not None, arguments.file == STANDARD_INPUT
+    has_one_file = not (has_batch or has_patch)
     is_json_for_server = (has_request or has_batch) and settings.server is not None
     of_batch = (*OF_ONE_EDIT, "request", "independent", "patch")
     of_request = (*OF_ONE_EDIT, "in_place", "allow_doubt", "diff")
@@ -56,12 +58,7 @@ def refuse_unused(arguments: Namespace, settings: Settings) -> None:
     for applies, names, why, remedy in (
         (has_batch, of_batch, "A batch says all of its edits", "Write them into the batch."),
         (has_patch, NOT_IN_PATCH, no_model, "Name one file, and the patch as its SNIPPET."),
-        (
-            not (has_batch or has_patch),
-            ("independent", "root"),
-            "There is only one file",
-            "Name a --batch or a --patch.",
-        ),
+        (has_one_file, ("independent", "root"), "There is only one file", "Name a --batch or a --patch."),
         (not is_filter, ("stdin_path",), "FILE has its own name", "Leave it out, or write - for FILE."),
         (is_filter, ("in_place",), "FILE is standard input", "Leave it out: the merged text is printed."),
         (has_request, of_request, "A JSON request says all of the edit", "Write them into the request."),
@@ -125,11 +122,8 @@ def read_text(name: str) -> str:
 def refuse_binary(name: str, data: bytes) -> None:
     """Raises BadEncoding for bytes that are not UTF-8 and that git, too, takes for a binary file."""
     if b"\0" in data[:8000]:
-        message, remedy = (
-            f"{name} is a binary file, or UTF-16.",
-            "Name a text file; of UTF-16 say so: --encoding utf-16.",
-        )
-        raise BadEncoding(message, value=name, remedy=remedy)
+        remedy = "Name a text file; of UTF-16 say so: --encoding utf-16."
+        raise BadEncoding(f"{name} is a binary file, or UTF-16.", value=name, remedy=remedy)
 
 
 def original_fields(data: bytes, encoding: str) -> dict[str, str]:
@@ -149,6 +143,12 @@ def merged_bytes(answer: dict[str, Any]) -> bytes:
     return str(answer["merged_code"]).encode("utf-8")
 
 
+def refused_verdicts(answer: Mapping[str, Any], request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The verdicts that the request does not accept: a doubt is one, unless it says otherwise."""
+    rules = {DOUBT: "fail", **(request.get("on_verdict") or {})}
+    return [v for v in answer["verdicts"] if is_refused(v["check"], v["severity"], rules)]
+
+
 # -- who answers -------------------------------------------------------------------------------------------------------
 def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> dict[str, Any]:
     """The native answer to a native request.  Raises ApplyError."""
@@ -165,13 +165,11 @@ def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> 
     request, runtime = call.to_request(), build_runtime(settings)
     source = settings.model_sources.get(request.model or settings.model, "")
     is_slow = request.strategy != "exact" and not runs_on_numpy(source, settings)
-    stack = contextlib.ExitStack()
+    progress: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if is_slow and not source.endswith(".gguf"):  # such a file shows its own progress
-        stack.enter_context(
-            spinning(f"asking {request.model or settings.model}; `apply-service start` keeps it loaded")
-        )
+        progress = spinning(f"asking {request.model or settings.model}; `apply-service start` keeps it loaded")
     try:  # in this thread: an interrupt stops it, and no thread is left in a forward pass when the process ends
-        with stack:
+        with progress:
             result = apply(request, runtime)
     except ApplyError:
         raise

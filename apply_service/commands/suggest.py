@@ -75,11 +75,8 @@ def _elsewhere(path: Path) -> str | None:
         for entry in entries:
             if entry.name == path.name and entry.is_file():
                 return os.path.normpath(entry.path)
-            if (
-                entry.is_dir(follow_symlinks=False)
-                and not entry.name.startswith(".")
-                and entry.name not in NOT_SEARCHED
-            ):
+            is_searched = not entry.name.startswith(".") and entry.name not in NOT_SEARCHED
+            if is_searched and entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
         if n_seen > MAX_ENTRIES:
             break

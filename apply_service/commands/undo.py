@@ -1,6 +1,6 @@
 """`apply-service undo` and `recover`: take back the newest edit of a file; roll back a batch that was killed.
 
-Every command that writes files rolls back first (`roll_back_dead`); `recover` only says it aloud, and can give up on a
+Every command that writes files rolls back first (`open_store`); `recover` only says it aloud, and can give up on a
 change set whose files were changed since (`--forget`).
 """
 
@@ -19,9 +19,9 @@ from apply_service.settings import Settings
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run `undo`; the exit code.  Raises ApplyError."""
-    roll_back_dead(settings)
+    store = open_store(settings)
     try:
-        backup = BackupStore(settings.state_path, settings.backups_kept).undo(arguments.file)
+        backup = store.undo(arguments.file)
     except NoBackup as error:
         error.remedy = file_hint(arguments.file) or error.remedy
         raise
@@ -48,13 +48,15 @@ def recover(arguments: Namespace, settings: Settings) -> int:
     return FILE if any(recovery.conflicts for recovery in recoveries) else OK
 
 
-def roll_back_dead(settings: Settings) -> None:
-    """Roll back what a dead process left, and say so.  What cannot be rolled back is named and stops nobody."""
+def open_store(settings: Settings) -> BackupStore:
+    """What writes files.  What a dead process left is rolled back first, aloud; what cannot be, is named and stops
+    nobody."""
     try:
         for recovery in Journal(settings.state_path).recover():
             _note(recovery)
     except FileError as error:
         print_error(error)
+    return BackupStore(settings.state_path, settings.backups_kept)
 
 
 def _note(recovery: Recovery) -> None:

@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from apply_service.deadline import Deadline, cancelled_error, late_error
 from apply_service.errors import ApplyError, EngineFailure
 from apply_service.strategies import ReadEdit
-from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent
+from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 
 Terminal = FinalEvent | ApplyError
 
@@ -124,6 +124,14 @@ class Ticket:
                 yield (item := self._next())
         finally:
             self.cancel()
+
+    async def result_async(self) -> ApplyResult:
+        """The result, without the events before it; cancelling it cancels the request.  Raises the terminal error."""
+        async with contextlib.aclosing(self.events_async()) as events:
+            async for event in events:
+                if isinstance(event, FinalEvent):
+                    return event.result
+        raise AssertionError("a ticket ends in a final event or an error")
 
     def _next(self) -> ApplyEvent:
         item = self._items.popleft()

@@ -38,8 +38,12 @@ NOT_TOLD = "the file has no line of the snippet, and nothing says where the code
 NO_SYNTAX = "the file would no longer parse"
 ORDER_IGNORED = "what the prose says to do could not be carried out"
 ORDER_DONE = "words tell a part of the edit: where code goes or what is removed"
+UNSURE = 0.95
+"""At most, for a reading with one of SELDOM."""
 RISKS = ("nowhere", "ordered", "replaces_beside", "loses_branch", "same_body", "may_leave", "ignored_note")
 """What makes a reading less sure than its other features say; each is a feature."""
+SELDOM = frozenset(RISKS) - {"nowhere", "ordered"}
+"""Risks that the chooser has seen too few edits with, or more than one in a hundred of them wrong."""
 BESIDE = "which the snippet does not show, and may be meant to stand beside it"
 MAX_TOLD = 3
 """Changes that a refusal names."""
@@ -89,8 +93,10 @@ def merge(
 
 
 def most_likely(ways: Ways) -> float:
-    """The most that the probability of a reading may be: the chooser has seen no edit that says no place."""
-    return NOWHERE if "nowhere" in ways.risks or ways.ignores_order else 1.0
+    """The most that the probability of a reading may be, where the chooser has seen too little."""
+    if "nowhere" in ways.risks or ways.ignores_order:
+        return NOWHERE
+    return UNSURE if SELDOM.intersection(ways.risks) else 1.0
 
 
 def _risks(ways: Ways, ops: Merge) -> dict[str, str]:

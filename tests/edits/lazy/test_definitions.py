@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from apply_service.edits.doubt import what_to_show
-from apply_service.edits.lazy.merge import UNSURE, merge, readings
+from apply_service.edits.lazy.merge import merge, readings
 from apply_service.edits.lazy.quotes import Merge
+from apply_service.types import Certainty
 
 GO = """\
 package stack
@@ -250,6 +251,5 @@ def test_a_new_definition_with_the_body_of_a_hidden_one_may_be_its_new_name() ->
     original += "        pass\n"
     update = "class Orders:\n    # ...\n    def find_by_id(self, id):\n        return self.orders.get(id)\n    # ...\n"
     found = merge(original, update, language="python")
-    assert found.probability is not None
-    assert found.probability <= UNSURE
+    assert found.certainty is not Certainty.CERTAIN
     assert "may be its new name" in "; ".join(found.reasons)
