@@ -39,7 +39,7 @@ NO_SYNTAX = "the file would no longer parse"
 ORDER_IGNORED = "what the prose says to do could not be carried out"
 ORDER_DONE = "words tell a part of the edit: where code goes or what is removed"
 UNSURE = 0.95
-"""At most, for a reading with one of SELDOM."""
+"""At most, for a reading with one of SELDOM, and where prose orders more than a place."""
 RISKS = ("nowhere", "ordered", "replaces_beside", "loses_branch", "same_body", "may_leave", "ignored_note")
 """What makes a reading less sure than its other features say; each is a feature."""
 SELDOM = frozenset(RISKS) - {"nowhere", "ordered"}
@@ -96,7 +96,7 @@ def most_likely(ways: Ways) -> float:
     """The most that the probability of a reading may be, where the chooser has seen too little."""
     if "nowhere" in ways.risks or ways.ignores_order:
         return NOWHERE
-    return UNSURE if SELDOM.intersection(ways.risks) else 1.0
+    return UNSURE if SELDOM.intersection(ways.risks) or not ways.only_placed else 1.0
 
 
 def _risks(ways: Ways, ops: Merge) -> dict[str, str]:

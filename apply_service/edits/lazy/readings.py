@@ -96,6 +96,8 @@ class Ways:
     features: Features = field(default_factory=dict)
     has_order: bool = False
     """The prose above the code says what to do with it."""
+    only_placed: bool = True
+    """It says no more than where the code goes."""
     ignores_order: bool = False
     """The order is about something else, or nothing that can be done."""
     may_be_placed: bool = False
@@ -173,6 +175,7 @@ def _mark_ignored_orders(
         is_followed = orders[0].is_followed(ways.draft.ops) if is_alone else is_carried
         is_followed = is_followed and (is_carried or not orders[0].only_places)
         ways.has_order, ways.ignores_order = True, is_unclear or not is_followed
+        ways.only_placed = all(order.only_places for order in orders)
 
 
 def _takes(ops: Merge, lines: Collection[int]) -> bool:
