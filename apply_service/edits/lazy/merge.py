@@ -166,11 +166,11 @@ def readings(
         for start, stop in ways.draft.ops.changed:
             ops[start:stop] = sorted(ops[start:stop], key=lambda op: op.kind == "take")
         # A snippet that shows the last line does not say whether a file without a final newline gets one.
-        ways.risks = _risks(ways, Merge(ops))
-        features = ways.features | {name: float(name in ways.risks) for name in RISKS}
-        features["open_end"] = float(not ends_with_newline and ops[-1].kind != "keep")
+        open_end = float(not ends_with_newline and ops[-1].kind != "keep")
         if ends_with_newline:
             ops.append(LineOp("keep", len(lines) - 1, None, ""))
+        ways.risks = _risks(ways, Merge(ops))
+        features = ways.features | {name: float(name in ways.risks) for name in RISKS} | {"open_end": open_end}
         found.append((Reading(tuple(ops), features, 0.0, ways.draft.name), ways))
     return found
 
