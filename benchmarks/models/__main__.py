@@ -6,7 +6,8 @@
 
 The model lies in `runs/models/NAME` (`make real-models`).  `starts`: it is started with no record of a self-test, then
 with the one that this left; after each start an edit of six lines is answered twice.  `answers` and `speed`: every
-way answers every edit; a run that was stopped goes on with the same command.  Each part has its own file of results.
+way answers every edit; a run that was stopped goes on with the same command.  `--only-answered-by WAY`: that way is
+asked alone first, and an edit that it does not answer is left out.  Each part has its own file of results.
 """
 
 from __future__ import annotations
@@ -65,18 +66,25 @@ def main() -> int:
     records = [short[at * len(short) // options.limit] for at in range(min(options.limit, len(short)))]
     runtime = build_runtime(Settings(**settings, prefix_cache_mb=0))
     runners = {name: open_runner(name, runtime, options.timeout) for name in options.ways.split(",")}
-    ids = [record.id for record in records]
     plan = {
         "schema_version": 1,
         "name": options.name,
         "data": start["data"],
-        "sample_ids": ids,
-        "names": list(runners),
         "windows": "auto",
         "timeout_s": options.timeout,
     }
     out = FOLDER.parent / "bench-models" / result.stem
-    with RowsFile(out / ROWS, plan) as file:
+    if way := options.only_answered_by:
+        asked = [record.id for record in records]
+        about |= {"only_answered_by": way, "n_asked": len(asked)}
+        with RowsFile(out / f"asked-{ROWS}", {**plan, "sample_ids": asked, "names": [way]}) as file:
+            file.add_session(start)
+            loop = Loop({record.id: record for record in records}, runners, file, on_row=log)
+            loop.run(list(schedule(asked, [way], seed=SEED)))
+            answered = {row.id for row in file.record.rows if row.outcome == "answered"}
+        records = [record for record in records if record.id in answered]
+    ids = [record.id for record in records]
+    with RowsFile(out / ROWS, {**plan, "sample_ids": ids, "names": list(runners)}) as file:
         file.add_session(start)
         loop = Loop({record.id: record for record in records}, runners, file, on_row=log)
         loop.run(list(schedule(ids, list(runners), seed=SEED)))
@@ -144,6 +152,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--ways", default=",".join((MERGE, *WAYS)), help="also plain, a drafter, or hf-prompt-lookup[-128]"
     )
+    parser.add_argument("--only-answered-by", metavar="WAY", help="leave out what this one of the ways does not answer")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds an edit; a slower one is refused")
     parser.add_argument("--start", help=argparse.SUPPRESS)  # the folder of state of one start, in a process of its own
