@@ -31,6 +31,7 @@ from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.fitting import Shift
 from apply_service.edits.lazy.layout import FileOutline, Finder, MentionPlace
 from apply_service.edits.lazy.mentions import Mention, Relation
+from apply_service.edits.lazy.statements import imports_more
 from apply_service.edits.markers import Role, classify
 from apply_service.types import LineOp
 
@@ -39,6 +40,7 @@ MAX_WEIGHED = 60
 MAX_WRITTEN = 20
 MAX_PLACED = 4
 MIN_SCORE = 2.0
+IMPORT_SCORE = 2 * MIN_SCORE
 MAX_COMPARED = 1500
 """Characters of a text that is compared with another."""
 MAX_COUNTED = 400
@@ -139,6 +141,10 @@ class Search:
 
     def ranked(self) -> list[tuple[float, Site, float]]:
         """The candidates, best first: the score of each, the site, and how far it agrees with the words."""
+        imports = range(self.layout.last_import if len(self.solid) == 1 and is_import(self.solid[0]) else 0)
+        if known := [Site(j, j + 1) for j in imports if imports_more(self.lines[j], self.solid[0])]:
+            # An import that the file has, with more names, takes its place wherever the words put it.
+            return [(IMPORT_SCORE, site, 1.0) for site in known]
         sites = {site for site in self.candidates() if site.start <= site.end}
         agreeing = sorted(((*self.agree(site), site) for site in sites), key=lambda item: (-item[0], item[2]))
         weighed = []
@@ -505,7 +511,10 @@ class Search:
 
     def level_at(self, at: int, own: int) -> int:
         """The indentation of an insertion: its own, where lines there may have it, else that of what the words name."""
-        levels = self.layout.levels(at)
+        levels, below = self.layout.levels(at), self.layout.solid_from[at]
+        if below < len(self.lines) and is_closer(self.lines[below]) and not is_closer(self.solid[0]):
+            # What stands above a closing bracket is inside, so it is deeper.
+            levels = {level for level in levels if level > indent_of(self.lines[below])} or levels
         named = self.finder.by_relation(*_BESIDE)
         least = min(SURELY_NAMED, max((s.quality for s in named), default=0.0))
         beside = [s.line for s in named if s.quality >= least]

@@ -27,6 +27,7 @@ _NAMES = re.compile(r"^\s*(?:import\b[^(){}=]*|export\s+(?:type\s+)?|(?:pub\s+)?
 _QUOTED = re.compile(r"(?:from\s*)?(?:\"[^\"]*\"|'[^']*')")
 _LISTED = re.compile(r"\{([^{}]*)\}")
 _WORD = re.compile(r"\w+")
+_SEPARATED = re.compile(r"[\s,;{}()]+")
 
 
 class Statement(NamedTuple):
@@ -132,3 +133,14 @@ def imported(line: str) -> frozenset[str]:
     else:
         text = _WORD.findall(text)[-1] if _WORD.findall(text) else ""
     return frozenset(part.split()[-1] for part in text.strip(" ;()").split(",") if part.split())
+
+
+def imports_more(old: str, new: str) -> bool:
+    """Whether an import of one line imports what `old` does, from the same source, and more."""
+    names = imported(new)
+    return imported(old) < names and bool(imported(old)) and _source(old, names) == _source(new, names)
+
+
+def _source(line: str, names: frozenset[str]) -> str:
+    """An import without the names that it binds."""
+    return " ".join(word for word in _SEPARATED.split(line.strip()) if word not in names)
