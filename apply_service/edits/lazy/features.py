@@ -73,8 +73,6 @@ _DECLARED = re.compile(
     r"\s*(?:export\s+)?(?:(?:const|let|var|val|static|final|local|type|class|struct|enum|interface|trait|def|fn|func|function)\s+"
     r"(?:mut\s+)?(\w+)|([\w.$@-]{3,})\s*(?::[^=()]+)?:?=(?!=))"
 )
-_ASSIGNED = re.compile(r"([^=({\['\"]*[\w})\]]) ?:?=(?![=>~])")
-"""A variable or several, with the words that declare them."""
 MAX_COMMON = 12
 """A word that occurs in more lines of the file than this says nothing about a place."""
 NEAR = 15
@@ -459,32 +457,27 @@ def _in_new_definitions(facts: SnippetFacts, ops: Merge) -> Iterator[LineOp]:
 
 
 def _of_names(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """The keys of one mapping, the variables of one block, and the imported names that occur twice after the merge."""
-    same = {_KEY: 0, _ASSIGNED: 0}
+    """The keys of one mapping and the imported names that occur twice after the merge."""
+    same_keys = 0
     for k in ops.shown:
-        for kind in same if ops[k].kind == "take" else ():
-            name = kind.match(ops[k].text.lstrip())
-            if name is not None:  # The other one must be at the same level of the same scope.
-                for beside in (range(k + 1, len(ops)), range(k - 1, -1, -1)):
-                    left = (ops[j] for j in beside if ops[j].kind != "drop" and ops[j].text.strip())
-                    same[kind] += _is_beside(islice(left, SCOPE), kind, name[1], indent_of(ops[k].text))
+        key = _KEY.match(ops[k].text.lstrip()) if ops[k].kind == "take" else None
+        if key is not None:  # The other key must be at the same level of the same scope.
+            for beside in (range(k + 1, len(ops)), range(k - 1, -1, -1)):
+                left = (ops[j] for j in beside if ops[j].kind != "drop" and ops[j].text.strip())
+                same_keys += _has_key(islice(left, SCOPE), key[1], indent_of(ops[k].text))
     new = {name for op in takes for name in imported(op.text)}
     gone = {op.original_line for op in drops}
     kept = {name for j, names in facts.imports.items() if j not in gone for name in names} if new else set()
-    return {
-        "same_keys": float(same[_KEY]),
-        "assigned_twice": float(same[_ASSIGNED]),
-        "imported_twice": float(len(kept & new)),
-    }
+    return {"same_keys": float(same_keys), "imported_twice": float(len(kept & new))}
 
 
-def _is_beside(beside: Iterable[LineOp], kind: re.Pattern[str], name: str, indent: int) -> bool:
+def _has_key(beside: Iterable[LineOp], key: str, indent: int) -> bool:
     for op in beside:
         level = indent_of(op.text)
         if level < indent:
             return False
-        found = kind.match(op.text.lstrip()) if level == indent and op.kind != "take" else None
-        if found is not None and found[1] == name:
+        found = _KEY.match(op.text.lstrip()) if level == indent and op.kind != "take" else None
+        if found is not None and found[1] == key:
             return True
     return False
 
