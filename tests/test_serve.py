@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from urllib.request import urlopen
 import pytest
 
 from apply_service.clients.http import HttpClient
-from apply_service.commands.serve import greet
+from apply_service.commands.serve import greet, open_listener
 from apply_service.errors import ApplyError, Truncated
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest
@@ -101,6 +102,20 @@ def test_a_stopped_server_answers_what_it_accepted(model: Path, number: signal.S
     assert answers[-1] == Truncated.code
 
 
+@pytest.mark.parametrize("wait_s", [0.1, 0.6])
+def test_ctrl_c_while_workers_still_start(wait_s: float, model: Path) -> None:
+    command = [*COMMAND, "serve", "--port", "0", "--model", str(model)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stderr is not None
+        told = process.stderr.readline()
+        time.sleep(wait_s)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
+        told += process.stderr.read()
+    assert process.returncode == 0
+    assert "Ctrl-C stops it" in told
+    assert "Traceback" not in told
+
+
 def test_a_server_says_where_it_is_and_what_to_do_next(capsys: pytest.CaptureFixture[str]) -> None:
     greet("http://127.0.0.1:80", Settings())
     first, *more = capsys.readouterr().err.splitlines()
@@ -118,6 +133,16 @@ def test_a_port_that_is_taken(model: Path) -> None:
     assert done.returncode == 4
     assert "Cannot listen on" in done.stderr
     assert port in done.stderr
+
+
+def test_servers_never_share_a_port_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There SO_REUSEADDR would let them."""
+    reused = {}
+    for platform in ("linux", "win32"):
+        monkeypatch.setattr(sys, "platform", platform)
+        with open_listener("127.0.0.1", 0) as listener:
+            reused[platform] = listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR) != 0
+    assert reused == {"linux": True, "win32": False}
 
 
 @pytest.mark.slow

@@ -1,9 +1,11 @@
 """Settings: precedence, refusal of unknown keys and bad values, one place of documentation."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from apply_service.disk.paths import platform_config_path, platform_state_path
 from apply_service.errors import SettingsError
 from apply_service.settings import Settings, is_color_wanted, load_settings, parse_setting, setting_specs
 
@@ -160,6 +162,23 @@ def test_state_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "state"))
     assert Settings().state_path == tmp_path / "state" / "apply-service"
+
+
+@pytest.mark.parametrize(
+    ("platform", "config", "state"),
+    [
+        ("win32", "AppData/Roaming", "AppData/Local"),
+        ("darwin", ".config", "Library/Application Support"),
+        ("linux", ".config", ".local/state"),
+    ],
+)
+def test_places_of_each_system(platform: str, config: str, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    assert platform_config_path({}) == Path.home() / config / "apply-service" / "config.toml"
+    assert platform_state_path({}) == Path.home() / state / "apply-service"
+    named = dict.fromkeys(("APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "XDG_STATE_HOME"), "/elsewhere")
+    assert platform_config_path(named) == Path("/elsewhere/apply-service/config.toml")
+    assert platform_state_path(named) == Path("/elsewhere/apply-service")
 
 
 def test_color() -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -204,6 +205,6 @@ def _write_back(source: SourceFile, answer: dict[str, Any], request: Mapping[str
         return f"{source.path}: nothing changes"
     store.write_all([write])
     name = f"./{source.path}" if str(source.path).startswith("-") else str(source.path)
-    argument = subprocess.list2cmdline([name]) if os.name == "nt" else shlex.quote(name)
+    argument = subprocess.list2cmdline([name]) if sys.platform == "win32" else shlex.quote(name)
     wrote = "wrote" if source.exists else "created"
     return f"{output.headline(answer)}; {wrote} {source.path}; undo with `apply-service undo {argument}`"

@@ -205,7 +205,7 @@ def stop(_: Namespace, settings: Settings) -> int:
     if server is None:
         write_note("no server of yours runs; start one with `apply-service start`")
         return OK
-    with contextlib.suppress(ProcessLookupError):  # it has just ended
+    with contextlib.suppress(OSError):  # it has just ended, which Windows calls a wrong parameter
         os.kill(server.pid, signal.SIGTERM)
     until = time.monotonic() + settings.drain_timeout_s + 10
     with spinning("waiting for edits that it has accepted"):

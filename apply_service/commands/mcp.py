@@ -158,7 +158,7 @@ def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings
     import uvicorn
 
     from apply_service.api.auth import refuse_open_network
-    from apply_service.commands.serve import absorb_signals, open_listener, url_of
+    from apply_service.commands.serve import handling_signals, open_listener, url_of
 
     with contextlib.closing(open_listener(*address)) as listener:
         host = listener.getsockname()[0]
@@ -166,7 +166,7 @@ def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings
         app = http_app(server, host, settings)
         config = uvicorn.Config(app, http="h11", log_config=None, log_level="warning", access_log=False, lifespan="on")
         write_note(f"serving {PATH} on {url_of(listener)}{PATH}")
-        with absorb_signals():
+        with handling_signals(lambda *_: None):
             uvicorn.Server(config).run(sockets=[listener])
     return OK
 

@@ -15,15 +15,18 @@ import socket
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import uvicorn
-from fastapi import FastAPI
 
 from apply_service.commands import background
 from apply_service.commands.output import OK, spinning, write_note
 from apply_service.errors import NotReady
 from apply_service.service import Service
 from apply_service.settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 ANSWER_TIMEOUT_S = 5
 """How long answers to slow readers may take after the drain."""
@@ -53,11 +56,12 @@ def greet(url: str, settings: Settings) -> None:
 
 def serve(settings: Settings, tell: Callable[[str, Settings], None]) -> int:
     """Serve until a signal; `tell` is called with the URL once it listens and the models are loaded."""
-    from apply_service.api.app import create_app
-    from apply_service.api.auth import refuse_open_network
-    from apply_service.api.calls import configure_logging
-    from apply_service.api.keys import load_keys
-    from apply_service.build import build_runtime, open_service
+    with handling_signals(signal.SIG_DFL):  # pydantic makes an error of its own of a KeyboardInterrupt
+        from apply_service.api.app import create_app
+        from apply_service.api.auth import refuse_open_network
+        from apply_service.api.calls import configure_logging
+        from apply_service.api.keys import load_keys
+        from apply_service.build import build_runtime, open_service
 
     configure_logging(settings)
     load_keys(settings.keys_file)  # a mistake in the file is found before the model is loaded
@@ -74,7 +78,7 @@ def serve(settings: Settings, tell: Callable[[str, Settings], None]) -> int:
             gc.freeze()  # 450,000 objects, most of torch: a full collection of them would stop every thread for 0.2 s
             server = DrainingServer(app, service, settings)
             tell(url_of(listener), settings)
-            with absorb_signals():
+            with handling_signals(lambda *_: None):
                 server.run(sockets=[listener])
         if service.is_alive:  # it hangs in a pass; to end the interpreter under it would abort the process
             sys.stderr.flush()
@@ -109,16 +113,16 @@ class DrainingServer(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def absorb_signals() -> Iterator[None]:
-    """Let a graceful stop end in exit code 0: uvicorn handles the signals, and raises them again for whoever handled
-    them before."""
+def handling_signals(handler: signal.Handlers | Callable[..., None]) -> Iterator[None]:
+    """Handle SIGINT and SIGTERM with it.  One that does nothing lets a graceful stop end in exit code 0: uvicorn
+    handles the signals itself, and raises them again for whoever handled them before."""
     signals = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda *_: None) for number in signals}
+    before = {number: signal.signal(number, handler) for number in signals}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def open_listener(host: str, port: int) -> socket.socket:

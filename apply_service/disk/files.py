@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ class FileWrite:
     @property
     def mode(self) -> int | None:
         """The permission bits it is to have; None for the ones that a file like it has anyway."""
-        if self.is_executable is None or os.name == "nt":
+        if self.is_executable is None or sys.platform == "win32":
             return None
         mode = 0o666 & ~_umask() if self.source.mode is None else self.source.mode
         return mode | (mode & 0o444) >> 2 if self.is_executable else mode & ~0o111
@@ -155,7 +156,7 @@ def publish(temporary: Path, source: SourceFile) -> None:
     with _writing(source):
         if source.exists:
             os.replace(temporary, source.target)
-        elif os.name == "nt":
+        elif sys.platform == "win32":
             os.rename(temporary, source.target)  # fails where the name is taken meanwhile
         else:
             try:
@@ -202,7 +203,7 @@ def save_json(path: Path, values: object) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make renames in the folder outlive a power cut.  Raises OSError."""
-    if os.name == "nt":  # folders cannot be opened there; the rename itself is journalled
+    if sys.platform == "win32":  # folders cannot be opened there; the rename itself is journalled
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -264,6 +264,15 @@ def _context() -> ForkServerContext | SpawnContext:
     context = multiprocessing.get_context("forkserver")
     named = (name.partition(":")[0] for name in (*EDIT_FORMATS.values(), *CHECKS.values()))
     context.set_forkserver_preload([__name__, *PRELOADED, *named])
+    if sys.platform != "win32":
+        # Ctrl-C reaches the whole group, also a process that still starts.  A new process takes over what is blocked;
+        # the tracker goes first because starting it unblocks the signal.
+        from multiprocessing import forkserver, resource_tracker
+
+        resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        forkserver.ensure_running()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context
 
 

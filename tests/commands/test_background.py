@@ -13,7 +13,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -139,6 +139,37 @@ def test_the_lock_of_windows(settings: Settings, monkeypatch: pytest.MonkeyPatch
         assert find_server(settings) is not None
     owners.clear()
     assert find_server(settings) is None
+
+
+def test_windows_starts_and_stops_one(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is no session to start; and a process that has just ended is a wrong parameter, not one that is missing."""
+    server = background.UserServer(4, "http://127.0.0.1:9", "key", ["embedded"], 0.0)
+    found = iter([None, server, server])
+    started: dict[str, object] = {}
+
+    def popen(command: list[str], **options: object) -> SimpleNamespace:
+        started.update(options)
+        return SimpleNamespace(poll=lambda: None)
+
+    def kill(*_: object) -> None:
+        raise OSError(22, "The parameter is incorrect")
+
+    monkeypatch.setenv("LOCALAPPDATA", str(settings.state_path.parent))
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(subprocess, "DETACHED_PROCESS", 8, raising=False)
+    monkeypatch.setattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 512, raising=False)
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    monkeypatch.setattr(os, "kill", kill)
+    monkeypatch.setattr(background, "find_server", lambda _: next(found))
+    monkeypatch.setattr(background, "_is_ready", lambda *_: True)
+    monkeypatch.setattr(background, "is_locked", lambda _: False)
+    assert main(["start"]) == 0
+    assert started["creationflags"] == 8 | 512
+    assert "start_new_session" not in started
+    assert main(["stop"]) == 0
+    assert "your server has stopped" in capsys.readouterr().err
 
 
 def test_there_is_one(settings: Settings) -> None:

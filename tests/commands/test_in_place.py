@@ -28,6 +28,22 @@ def test_in_place_writes_and_undo_takes_it_back(
     assert last_code() == "no_backup"
 
 
+@pytest.mark.parametrize(("platform", "quoted"), [("linux", "'my file.py'"), ("win32", '"my file.py"')])
+def test_the_way_back_can_be_copied_into_the_systems_own_shell(
+    platform: str,
+    quoted: str,
+    folder: Path,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (folder / "my file.py").write_bytes(OLD)
+    monkeypatch.setattr(sys, "platform", platform)
+    words = ["apply", "my file.py", "--update", "edit.txt", "--server", url, "-i", "--state-dir", str(folder / "state")]
+    assert main(words) == 0
+    assert f"`apply-service undo {quoted}`" in capsys.readouterr().err
+
+
 def test_a_file_that_does_not_exist_is_a_new_file(folder: Path, url: str, run: ScriptedRun) -> None:
     assert main(["apply", "new.py", "--update", "edit.txt", "--server", url, "--in-place"]) == 0
     assert run.requests[0].original == ""

@@ -131,6 +131,42 @@ def test_created_or_deleted_meanwhile(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not path.exists()
 
 
+def test_as_windows_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no link that fails where the name is taken, since its rename does; folders can't be opened; there is no
+    executable bit."""
+    created, kept = tmp_path / "new.py", tmp_path / "old.py"
+    kept.write_bytes(b"old")
+    before = kept.stat().st_mode
+    renamed: list[str] = []
+
+    def rename(source: Path, target: Path) -> None:
+        renamed.append(target.name)
+        if target.exists():
+            raise FileExistsError
+        os.replace(source, target)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    real = os.open
+
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(os, "rename", rename)
+    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(os, "open", lambda path, *rest: refuse() if os.path.isdir(path) else real(path, *rest))
+    source = read_source(created)
+    write_atomic(source, b"new")
+    write_atomic(read_source(kept), b"newer")
+    assert (created.read_bytes(), kept.read_bytes(), renamed) == (b"new", b"newer", ["new.py"])
+    assert files.FileWrite(read_source(kept), b"newer", is_executable=True).mode is None
+    assert kept.stat().st_mode == before
+    monkeypatch.setattr(files, "refuse_if_changed", lambda _: None)  # somebody is faster than the last look
+    with pytest.raises(FileChanged):
+        write_atomic(source, b"lost")
+    assert created.read_bytes() == b"new"
+    assert names(tmp_path) == {"new.py", "old.py"}
+
+
 def test_a_crash_before_the_rename_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(b"old")

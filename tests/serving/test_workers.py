@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import sys
 import time
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from apply_service.errors import DeadlineExceeded, EngineFailure, NeedsMoreContext, NotReady
+from apply_service.serving import workers
 from apply_service.serving.workers import HEAVY_BYTES, NICENESS, WorkerPool
 from tests.doubles import wait_for
 from tests.serving import calls
@@ -118,6 +120,26 @@ def test_a_limit_of_processor_time_ends_a_call_that_works_and_none_that_waits(po
     with pytest.raises(DeadlineExceeded) as caught:  # the last call's limit is not this one's
         pool.submit(calls.backtrack, 1.0).result(60)
     assert caught.value.limit == 1.0
+
+
+def test_on_windows_a_limit_of_processor_time_is_one_of_the_clock(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(DeadlineExceeded) as caught:
+        pool.submit(calls.sleep_long, processor_s=0.3).result(60)
+    assert caught.value.limit == 0.3
+
+
+def test_without_a_fork_server_workers_are_spawned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, which also has no signal masks."""
+    monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])
+    monkeypatch.setattr(workers, "_context", workers._context.__wrapped__)
+    pool = WorkerPool(1)
+    try:
+        assert done(pool, os.getpid) != os.getpid()
+    finally:
+        pool.close()
 
 
 def test_what_nobody_waits_for_is_killed_and_the_next_one_served(
