@@ -26,7 +26,7 @@ from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, drive_alone
 from apply_service.drafting.drafter import check_drafter
 from apply_service.edits.diff import LINE, TextHunk, text_hunks, unified_diff_text
-from apply_service.edits.doubt import chance_of, other_readings
+from apply_service.edits.doubt import chance_of, chance_of_hunk, other_readings
 from apply_service.edits.fidelity import (
     SourceText,
     encode,
@@ -42,7 +42,6 @@ from apply_service.edits.reply import name_finding, read_reply
 from apply_service.edits.windows import find_regions
 from apply_service.engine.record import Signals
 from apply_service.errors import (
-    AlteredBytes,
     ApplyError,
     BadEncoding,
     CheckFailed,
@@ -80,9 +79,7 @@ from apply_service.types import (
     Prediction,
     Span,
     Strategy,
-    TokenEvent,
     Verdict,
-    is_refused,
     keep_all,
 )
 
@@ -142,7 +139,7 @@ def run(
     """
     edit = read_request(request, runtime) if edit is None else edit
     if deadline is None:  # no service accepted the request before; loading a model does not count
-        if needs_target(request, edit.job):
+        if needs_target(request, edit.job, runtime):
             runtime.load(request.model or runtime.models[0])
         deadline = Deadline(request.timeout_s, spent_s=sum(edit.seconds.values()))
     deadline.check()
@@ -169,34 +166,10 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
         return edit
     edit = edit._replace(checks=edit.check(job.prediction.text))
     watch.lap("checks_s")
-    if needs_target(request, job):
-        regions = tuple(find_regions(job.prediction, job.original, job.language))
-        edit = edit._replace(regions=regions, settled=settled_text(request, edit))
+    if needs_target(request, job, runtime):
+        edit = edit._replace(regions=tuple(find_regions(job.prediction, job.original, job.language)))
         watch.lap("predict_s")
     return edit
-
-
-def settled_text(request: ApplyRequest, edit: ReadEdit) -> TokenEvent | None:
-    """The merged file as predicted, if `finish` would not refuse it; None if a rule, a check or a limit may."""
-    job, merged = edit.job, edit.job.prediction.text
-    said = (*strategy_verdicts(job, Outcome(merged, "exact")), *edit.check(merged))
-    rules = {**DEFAULT_RULES, **request.on_verdict}
-    is_free = (
-        may_fall_back(request, job)
-        and request.temperature == 0
-        and request.max_tokens is None
-        and "fail" not in request.on_verdict.values()
-        and not any(is_refused(verdict.check, verdict.severity, rules) for verdict in said)
-    )
-    if not is_free:
-        return None
-    try:
-        merged = restore(request.original, job.prediction.ops, job.prediction.ends)
-        refuse_altered(request.original, merged, job.prediction.ops)
-        encode(merged, edit.source)
-    except (AlteredBytes, BadEncoding):
-        return None
-    return TokenEvent(merged, is_settled=True)
 
 
 def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
@@ -344,7 +317,7 @@ def finish(
         stats=outcome.stats,
         timings_s=watch.seconds,
         diff=unified_diff_text(request.original, merged_code, request.path or "file") if request.diff else None,
-        hunks=confident_hunks(hunks, merged_code, outcome.line_logprobs, confidence.of_hunk),
+        hunks=confident_hunks(hunks, job.prediction, outcome, merged_code, confidence.of_hunk),
     )
     watch.lap("answer_s")
     watch.seconds["total_s"] = sum(watch.seconds.values())  # the answer has these seconds too
@@ -425,26 +398,30 @@ def confidence_in(
 
 def confident_hunks(
     hunks: Sequence[TextHunk],
+    prediction: Prediction,
+    outcome: Outcome,
     merged: str,
-    line_logprobs: Mapping[int, float] | None,
     confidence_at: Callable[[float], float] = math.exp,
 ) -> tuple[Hunk, ...]:
-    """The hunks with their confidence.
+    """The hunks with their confidence, from whoever decided.
 
-    `line_logprobs`: for each line of the merged text (LF lines), the least log probability of a decision; None if no
-    target decided.  `confidence_at` turns the least of a hunk into a confidence.
+    `confidence_at` turns the least log probability of a target's decisions in a hunk into a confidence.
     """
+    line_logprobs = outcome.line_logprobs
+    is_read = outcome.strategy in BY_MERGER and prediction.probability is not None
     # Maps each line number of editors, and the end, to that of the service, where a lone `\r` ends no line.
     has_breaks, at = "\n" in merged, [0]
     for line in LINE.findall(merged) if line_logprobs else ():
         at.append(at[-1] + (line.endswith("\n") or not has_breaks))
     found, n_edits = [], 0
     for (a0, a1, b0, b1), edits in hunks:
-        least = None
-        if line_logprobs:
+        confidence = None
+        if is_read:
+            confidence = chance_of_hunk(prediction, outcome.merged, (a0, a1, b0, b1))
+        elif line_logprobs:
             decided = range(at[b0], at[b1] + (b1 == len(at) - 1) + 1)
             least = min((line_logprobs[line] for line in decided if line in line_logprobs), default=None)
-        confidence = None if least is None else confidence_at(least)
+            confidence = None if least is None else confidence_at(least)
         found.append(Hunk(a0, a1, b0, b1, n_edits, n_edits + len(edits), confidence))
         n_edits += len(edits)
     return tuple(found)
@@ -470,7 +447,7 @@ def read_or_apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult | Read
     A service calls this in worker processes.  It uses no target of the runtime.  Raises as `run` does.
     """
     edit = read_request(request, runtime)
-    if needs_target(request, edit.job):
+    if needs_target(request, edit.job, runtime):
         return edit
     (final,) = run(request, runtime, Deadline(), edit)
     assert isinstance(final, FinalEvent), "a program needs no passes"

@@ -25,6 +25,7 @@ REMOTE_PREFIX = "remote:"
 """Begins the source of a remote model; the rest is its name on the server."""
 VLLM = "vllm"
 AUTO = "auto"
+RECORD = "record"
 ENV_KEY = "env:"
 """Before the name of a variable that holds a key."""
 ENV_PREFIX = "APPLY_"
@@ -227,12 +228,15 @@ class Settings:
         "When the model decides only the touched regions of a file: where the file exceeds its context, always where "
         "that saves half of a long file, or never. `auto` is always with the embedded model, else context.")
     confirm_threshold: float | None = _engine(None, (0, 1),
-        "Least probability of any decision with which the model confirms a certain merge; below it the model decides "
-        "token by token, or the merge stays with a warning, as the model's calibration says. None takes the "
-        "calibrated value, else 0.01.")
+        "Least probability of any decision with which the model confirms a certain merge, where it may decide such "
+        "merges; below it the model decides token by token. None takes the calibrated value, else 0.01.")
     choose_threshold: float | None = _engine(None, (0, 1),
         "The same for the reading that the model chooses where the merge has a few. None takes the model's calibrated "
         "value, else 0.1.")
+    decides: tuple[str, ...] = _engine((RECORD,), (RECORD, "certain", "likely", "guess", "instruction"),
+        "What `model` decides under strategy `auto`: merges that no format determines, by how certain they are, and "
+        "instructions alone. `record`: what was counted of it, else what is not certain if it was trained to merge, "
+        "and guesses and instructions if not. Of everything else the likeliest merge is taken, and no model is asked.")
     drafter: str = _engine("merged_edit", (),
         "Drafter of a request that names none; two in a chain: `merged_edit+suffix`. It changes the speed, never the "
         "answer.")
@@ -274,6 +278,9 @@ class Settings:
                 message = f"bad value for models: {entry!r}; each name must stand for one model"
                 limit, remedy = "NAME or NAME=SOURCE, every NAME once", "give the model another name"
                 raise SettingsError(message, value=entry, limit=limit, remedy=remedy)
+        if RECORD in self.decides and len(self.decides) > 1:
+            message, limit = "decides names kinds of edits, or record", "record | certain,likely,guess,instruction"
+            raise SettingsError(message, value=list(self.decides), limit=limit, remedy="leave record out, or alone")
         if (self.engine == VLLM) != (self.vllm_url is not None):
             message, limit = "engine vllm and vllm_url go together", "--engine vllm --vllm-url http://HOST:PORT"
             raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")

@@ -18,7 +18,7 @@ from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
 from apply_service.edits.doubt import find_doubt, how_sure
 from apply_service.edits.fidelity import SourceText
 from apply_service.edits.windows import Region, cut_job, find_regions, splice
-from apply_service.engine.record import Thresholds
+from apply_service.engine.record import Kind, Thresholds
 from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.protocols import CheckInput, EditJob
 from apply_service.target import (
@@ -37,8 +37,6 @@ LONG_FILE_LINES = 60
 """A shorter file is decided whole unless it has to be cut."""
 STRATEGY_VERDICTS = ("fallback", "doubt", "instruction", "reply", "other_files")
 """Verdicts on how the answer came about, beside the checks of its text."""
-DOUBTED = "the model finds the merge unlikely, but it is known to be wrong more often if it decides against a merge"
-UNTRIED = "the model finds the merge unlikely, but it was not trained to merge, and nobody counted if it does better"
 
 
 class ReadEdit(NamedTuple):
@@ -50,8 +48,6 @@ class ReadEdit(NamedTuple):
     """Of the predicted merge; None: not checked yet."""
     regions: tuple[Region, ...] = ()
     """What the edit touches, if a target has to decide.  Finding it takes long for a long file."""
-    settled: TokenEvent | None = None
-    """The merged file, if only a target can replace it and nothing refuses it.  It is yielded once no target can."""
     seconds: Mapping[str, float] = {}
     """By stage."""
 
@@ -99,19 +95,15 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
     """Choose and run a strategy, as in the README's table."""
     job = edit.job
     is_guess = job.prediction.certainty is Certainty.GUESS
-    if request.strategy == "exact" and not job.update.strip() and request.instruction:
-        remedy = "send an `update`, or let an instruct model decide (strategy auto or model)"
-        raise InstructionUnsupported("no program follows instructions", value=request.instruction[:200], remedy=remedy)
-    if request.strategy == "exact" and is_guess:
-        sure, needed = how_sure(job.prediction)
-        reasons = "; ".join(job.prediction.reasons[:MAX_REASONS])
-        remedy = (
-            "show the unchanged lines of the file above and below each change, with a marker for what you leave out, "
-            "or let a model decide (strategy auto or model)"
-        )
-        message = f"the edit does not say clearly what becomes of the file: {reasons}"
-        raise NeedsMoreContext(message, value=sure, limit=needed, remedy=remedy)
-    if not needs_target(request, job):
+    if not needs_target(request, job, runtime):
+        if kind_of(job) == "instruction":
+            who = "no program" if request.strategy == "exact" else request.model or runtime.models[0]
+            remedy = "send an `update`, or let an instruct model decide (`model`, with strategy auto or model)"
+            message = f"{who} follows {'' if who == 'no program' else 'no '}instructions"
+            raise InstructionUnsupported(message, value=request.instruction[:200], remedy=remedy)
+        # The likeliest reading of a snippet is worth a look; of an edit that quotes the file there is none.
+        if is_guess and (request.strategy == "exact" or job.prediction.probability is None):
+            raise unclear_error(job)
         return Outcome(job.prediction.text, "exact")
     try:
         return (yield from _by_target(request, runtime, edit, deadline))
@@ -124,15 +116,37 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
         raise
 
 
-def needs_target(request: ApplyRequest, job: EditJob) -> bool:
-    """Whether a target has to decide.  Not where hunks are likely made already: a target would write the file anew."""
-    prediction = job.prediction
-    is_made = (
-        prediction.probability is None
-        and prediction.certainty is Certainty.LIKELY
-        and all(op.kind == "keep" for op in prediction.ops)
+def unclear_error(job: EditJob) -> NeedsMoreContext:
+    """The error for an edit without a reading that is likely enough."""
+    sure, needed = how_sure(job.prediction)
+    reasons = "; ".join(job.prediction.reasons[:MAX_REASONS])
+    remedy = (
+        "show the unchanged lines of the file above and below each change, with a marker for what you leave out, "
+        "or let a model decide (strategy model)"
     )
-    return request.strategy == "model" or (request.strategy == "auto" and not prediction.determined and not is_made)
+    message = f"the edit does not say clearly what becomes of the file: {reasons}"
+    return NeedsMoreContext(message, value=sure, limit=needed, remedy=remedy)
+
+
+def kind_of(job: EditJob) -> Kind | None:
+    """What there is to decide; None if a program applied the edit as its format demands, or as good as: where its
+    quotes were found and nothing changes, a target would write the file anew."""
+    prediction = job.prediction
+    if not job.update.strip():
+        return "instruction"
+    is_quoted = prediction.probability is None
+    is_there = prediction.certainty is Certainty.LIKELY and all(op.kind == "keep" for op in prediction.ops)
+    if prediction.determined or (is_quoted and (prediction.certainty is Certainty.CERTAIN or is_there)):
+        return None
+    return prediction.certainty.value
+
+
+def needs_target(request: ApplyRequest, job: EditJob, runtime: Runtime) -> bool:
+    """Whether a target decides: it was asked to, or it may decide such edits."""
+    if request.strategy != "auto":
+        return request.strategy == "model"
+    kind = kind_of(job)
+    return kind is not None and runtime.may_decide(request.model, kind)
 
 
 def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:
@@ -166,7 +180,6 @@ def _by_target(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline
         try:
             return (yield from _decided_by(target, request, runtime, edit, regions, deadline))
         except ContextLimitExceeded:
-            edit = edit._replace(settled=None)  # it may have been yielded
             if windows == "never" or not touched:
                 raise
             tried.append(regions)
@@ -193,9 +206,9 @@ def _decided_by(
     parts = [cut_job(job, region) for region in regions] or [job]
     weighed, thresholds = NOTHING, runtime.thresholds_of(info)
     if request.strategy == "auto" and request.temperature == 0 and job.update.strip():
-        weighed = yield from weigh(target, parts, request, thresholds, deadline, edit.settled)
+        weighed = yield from weigh(target, parts, request, thresholds, deadline)
     if (decided := weighed.taken) is not None:
-        strategy: RanStrategy = "fallback" if weighed.is_doubted else "confirmed" if _are_certain(parts) else "lattice"
+        strategy: RanStrategy = "confirmed" if _are_certain(parts) else "lattice"
     else:
         strategy = "model"
         decided = yield from target.decide(parts, request, wanted, deadline, is_streamed=not regions)
@@ -211,7 +224,7 @@ def _decided_by(
         sum_stats([weighed.spent, stats]),
         info,
         wanted if weighed.taken is None and info.determinism is not None else None,
-        agreement=merged == job.prediction.text and not weighed.is_doubted,
+        agreement=merged == job.prediction.text,
         confidence=confidence_of(decided),
         line_logprobs={
             start + line: logprob
@@ -219,21 +232,16 @@ def _decided_by(
             for line, logprob in one.line_logprobs.items()
         },
         windows=tuple(LineRange(region.first_line, region.last_line) for region in regions),
-        note="" if not weighed.is_doubted else UNTRIED if thresholds.decides is None else DOUBTED,
     )
 
 
 # -- one scoring pass in the place of decoding token by token ----------------------------------------------------------
 class Weighed(NamedTuple):
-    """The text taken for each part; None if the target has to decide token by token.
-
-    `spent`: the work on texts that were not taken.  `is_doubted`: the target finds the taken texts too unlikely, but
-    would do worse token by token.
-    """
+    """The text taken for each part; None if the target has to decide token by token.  `spent`: the work on texts that
+    were not taken."""
 
     taken: list[Decided] | None
     spent: DecodeStats
-    is_doubted: bool = False
 
 
 NOTHING = Weighed(None, DecodeStats())
@@ -245,21 +253,18 @@ def weigh(
     request: ApplyRequest,
     thresholds: Thresholds,
     deadline: Deadline,
-    settled: TokenEvent | None,
 ) -> Generator[TokenEvent | NextPass, Steps, Weighed]:
     """Let the target score the merge of these parts (the whole file, or its windows).
 
     If the merge is not certain, it also scores a few other readings.  The likeliest reading of each part is taken.  If
-    the target finds one too unlikely, it decides token by token instead, if its thresholds let it.
+    the target finds one too unlikely, it decides token by token instead; so it does with a guess.
 
     Raises ContextLimitExceeded: a part is too long.  Cancelled, DeadlineExceeded: nobody waits for the answer any more.
     """
-    if thresholds.decides is not False and any(part.prediction.certainty is Certainty.GUESS for part in parts):
+    if any(part.prediction.certainty is Certainty.GUESS for part in parts):
         return NOTHING
     owners = list(range(len(parts)))
-    keeps_merge = thresholds.decides is False and thresholds.margin is None
-    candidates = [(part, part.prediction) for part in parts]
-    scored = yield from target.score(candidates, request, deadline, settled if keeps_merge else None)
+    scored = yield from target.score([(part, part.prediction) for part in parts], request, deadline)
     if scored is None:
         return NOTHING
     # If a text has more than half of the probability, no alternative can have as much.
@@ -280,17 +285,13 @@ def weigh(
     gains = [(one.logprob or 0.0) - margin for one, margin in zip(scored, margins, strict=True)]
     best = [max((at for at, i in enumerate(owners) if i == part), key=gains.__getitem__) for part in range(len(parts))]
     least = confidence_of([scored[at] for at in best])
-    is_doubted = least is not None and least < (thresholds.confirm if _are_certain(parts) else thresholds.choose)
-    if is_doubted:
-        best = list(range(len(parts)))  # the merge itself
     taken = [scored[at] for at in best]
+    is_unlikely = least is not None and least < (thresholds.confirm if _are_certain(parts) else thresholds.choose)
     is_forbidden = any(one.logprob == -math.inf for one in taken)  # by the constraint on the output (`constrain`)
-    # A merge follows no instruction, and a target may.
-    decides = bool(request.instruction.strip()) if thresholds.decides is None else thresholds.decides
-    if is_forbidden or (is_doubted and decides):
+    if is_forbidden or is_unlikely:
         return Weighed(None, sum_stats(unused_stats(one.stats) for one in scored))
     unused = (unused_stats(one.stats) for at, one in enumerate(scored) if at not in best)
-    return Weighed(taken, sum_stats(unused), is_doubted)
+    return Weighed(taken, sum_stats(unused))
 
 
 def _are_certain(parts: Sequence[EditJob]) -> bool:
@@ -310,5 +311,5 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
         yield Verdict("instruction", "warning", message)
     if "completion_tokens" in outcome.stats.unknown:
         yield Verdict("usage", "pass", "the remote server reported no token counts; they are given as 0")
-    if (doubt := find_doubt(job, outcome.merged)) is not None:
+    if (doubt := find_doubt(job, outcome.merged, is_by_model=target is not None and not is_fallback)) is not None:
         yield doubt

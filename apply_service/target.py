@@ -10,14 +10,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, NamedTuple, NoReturn, Protocol
 
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Forced, Step
 from apply_service.drafting.drafter import open_drafter
-from apply_service.engine.record import DEFAULT_THRESHOLDS, UNTRAINED, Calibration, Thresholds
+from apply_service.engine.record import DEFAULT_THRESHOLDS, UNTRAINED, Calibration, Kind, Thresholds
 from apply_service.errors import ContextLimitExceeded, Truncated, UnsupportedParameter
 from apply_service.protocols import (
     Constraint,
@@ -99,18 +99,9 @@ class Decider(Protocol):
             ApplyError: the target gave no answer.
         """
 
-    def score(
-        self,
-        candidates: Sequence[Candidate],
-        request: ApplyRequest,
-        deadline: Deadline,
-        settled: TokenEvent | None = None,
-    ) -> Scoring:
-        """How likely the target finds these texts after the prompts of their jobs; it writes nothing.
-
-        `settled` is yielded before the first pass, if the target may write these texts and has room for them.  Raises
-        the errors of `decide`.
-        """
+    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
+        """How likely the target finds these texts after the prompts of their jobs; it writes nothing.  Raises the
+        errors of `decide`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +121,17 @@ class Runtime:
     confirm_threshold: float | None = None
     choose_threshold: float | None = None
     """These three are settings of the same names; `auto` and None leave the choice to the target."""
+    decides: Mapping[str, frozenset[Kind]] = field(default_factory=dict)
+    """What each model may decide under strategy `auto`, as is known before it is loaded; of one that is not there,
+    what one may that was not trained to merge."""
+
+    def may_decide(self, model: str | None, kind: Kind) -> bool:
+        """Whether this model, or the default one, may decide such an edit under strategy `auto`."""
+        return kind in self.decides.get(model or self.models[0], UNTRAINED)
 
     def thresholds_of(self, target: TargetInfo) -> Thresholds:
-        """How likely this target must find a merge: from the settings, else its calibration, else the default.  A
-        target that takes instructions was not trained to merge."""
-        default = UNTRAINED if target.takes_instructions else DEFAULT_THRESHOLDS
-        found = default if target.calibration is None else target.calibration.thresholds
+        """How likely this target must find a merge: from the settings, else its calibration, else the default."""
+        found = DEFAULT_THRESHOLDS if target.calibration is None else target.calibration.thresholds
         confirm = found.confirm if self.confirm_threshold is None else self.confirm_threshold
         choose = found.choose if self.choose_threshold is None else self.choose_threshold
         return found._replace(confirm=confirm, choose=choose)
@@ -178,15 +174,9 @@ class Target:
             yield from _written(writings, is_streamed=is_streamed)
         return [writing.result() for writing in writings]
 
-    def score(
-        self,
-        candidates: Sequence[Candidate],
-        request: ApplyRequest,
-        deadline: Deadline,
-        settled: TokenEvent | None = None,
-    ) -> Scoring:
+    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
         with ExitStack() as stack:
-            writings, is_allowed = [], settled is not None
+            writings = []
             for job, prediction in candidates:
                 self.refuse_hopeless(job)
                 sources = self.prompt_format.encode_sources(replace(job, prediction=prediction))
@@ -195,12 +185,6 @@ class Target:
                     return None
                 decoding = open_decoding(job, request, self, forced, deadline)
                 writings.append(Writing(self, stack.enter_context(decoding), forced))
-                if is_allowed:
-                    forced.masks([], forced.ids[:-1])
-                    n_tokens = len(decoding.prompt_ids) + len(forced.ids)
-                    is_allowed = forced.is_allowed and n_tokens <= self.engine.context_limit
-            if settled is not None and is_allowed:
-                yield settled
             yield from _written(writings, is_streamed=False)
         if any(writing.decoding.finish_reason is not FinishReason.STOP for writing in writings):
             return None

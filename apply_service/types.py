@@ -247,8 +247,9 @@ class Hunk:
     end_edit: int
     """One past the last."""
     confidence: float | None
-    """How likely the hunk is right, of the answer's `confidence_kind`, by the target's least probability at a decision
-    in these lines or the one after; null without one."""
+    """How likely the hunk is right, of the answer's `confidence_kind`: where a program decided, the chance of all
+    readings that change these lines in the same way; where a target did, by its least probability at a decision in
+    these lines or the one after; null without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,9 +380,6 @@ class TokenEvent:
     text: str
     passes: tuple[PassCount, ...] = field(default=(), compare=False)
     """The passes since the event before; empty if a remote engine does not report them."""
-    is_settled: bool = False
-    """Whether this is the whole merged file, with its own line ends, and nothing that is left to do can replace or
-    refuse it.  A target may still find out how sure it is."""
 
 
 @dataclass(frozen=True, slots=True)

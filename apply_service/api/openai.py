@@ -367,7 +367,7 @@ class OpenAIReply:
                 remedy = "throw it away and ask again without stream_at_once"
                 raise StreamReplaced(message, value=result.strategy, remedy=remedy)
             parts = [*map(self._edit.write, pieces(result.merged_code[len(self._sent) :])), self._edit.tail]
-        elif self._at_once or (event.is_settled and self._call.token_limit is None):
+        elif self._at_once:
             self._sent += event.text
             parts = [*map(self._edit.write, pieces(event.text))]
         else:

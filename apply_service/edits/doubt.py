@@ -40,10 +40,44 @@ def chance_of(prediction: Prediction, merged: str) -> float | None:
     return next((other.probability for other in prediction.readings if other.text == merged), None)
 
 
-def find_doubt(job: EditJob, merged: str) -> Verdict | None:
-    """The verdict on an answer that may be wrong.  None if it is sure, or if there is only an instruction."""
+def chance_of_hunk(prediction: Prediction, merged: str, hunk: tuple[int, int, int, int]) -> float:
+    """The probability that lines [a0, a1) of the original become lines [b0, b1) of `merged`, a reading: that of all
+    readings that change them so."""
+    a0, a1, b0, b1 = hunk
+    new = merged.split("\n")[b0:b1]
+    chance = chance_of(prediction, merged) or 0.0
+    for other in prediction.readings:
+        if other.probability >= LEAST_TOLD and other.text != merged:
+            chance += other.probability * (lines_between(other.ops, a0, a1) == new)
+    return min(1.0, chance)
+
+
+def lines_between(ops: Sequence[LineOp], a0: int, a1: int) -> list[str] | None:
+    """What a reading has in the place of lines [a0, a1) of the original; None if it does not keep the lines around
+    them."""
+    start, found = 0, list[str]()
+    is_within = a0 == 0
+    for start, op in enumerate(ops):
+        if is_within or op.original_line == a0 - 1:
+            break
+    else:
+        return None
+    if not is_within and ops[start].kind != "keep":
+        return None
+    for op in ops[start + (not is_within) :]:
+        if op.original_line is not None and op.original_line >= a1:
+            return found if op.kind == "keep" else None
+        if op.kind != "drop":
+            found.append(op.text)
+    return found
+
+
+def find_doubt(job: EditJob, merged: str, *, is_by_model: bool) -> Verdict | None:
+    """The verdict on an answer that may be wrong.  None if it is sure.  `is_by_model`: a target decided the text."""
     prediction = job.prediction
-    if prediction.determined or not job.update.strip():
+    if not job.update.strip():
+        return _doubt_of_instruction(job.original, merged)
+    if prediction.determined:
         return None
     if prediction.probability is None:  # a format that gives reasons but no probability
         if prediction.certainty is Certainty.CERTAIN:
@@ -53,7 +87,8 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
         return Verdict(DOUBT, "warning", f"where the edit belongs is {how}: {reasons}")
     chance = chance_of(prediction, merged)
     if chance is None:
-        return Verdict(DOUBT, "warning", "the model's text is no reading of the edit that is known")
+        message = f"the model's text is no reading of the edit that is known; {_own_lines(prediction, merged)}"
+        return Verdict(DOUBT, "warning", message)
     thresholds = load().thresholds
     if chance >= thresholds.apply:
         return None
@@ -62,7 +97,28 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
     does = f"this one would {tell_difference(keep_all(job.original), this) or 'change nothing'}"
     said = [in_words(chance), *(prediction.reasons[:MAX_RANGES] or [does]), *what_to_show(this)]
     said += [f"another reading would {other.difference}" for other in other_readings(prediction, merged)[:1]]
-    return Verdict(DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(said))
+    is_refused = (
+        chance < thresholds.refuse and not is_by_model
+    )  # a reading that a model writes too is likelier than that
+    return Verdict(DOUBT, "error" if is_refused else "warning", "; ".join(said))
+
+
+def _doubt_of_instruction(original: str, merged: str) -> Verdict:
+    """Nobody counts how often a model's own text is right."""
+    if merged == original:
+        return Verdict(DOUBT, "warning", "the model changed nothing; say what is to change in other words")
+    own = _own_lines(Prediction(keep_all(original), (), Certainty.GUESS), merged)
+    return Verdict(DOUBT, "warning", f"a model wrote this from the instruction alone; {own}")
+
+
+def _own_lines(prediction: Prediction, merged: str) -> str:
+    """Which lines of a model's text stand neither in the original nor in the edit."""
+    known = {op.text.strip() for op in prediction.ops} | {line.strip() for line in prediction.update_lines}
+    lines = merged.split("\n")
+    own = [n for n, line in enumerate(lines) if line.strip() not in known]
+    if not own:
+        return "all of its lines stand in the file or the edit; look where"
+    return f"its own is {_name_lines(own, dict(enumerate(lines)))}"
 
 
 def what_to_show(ops: Sequence[LineOp]) -> list[str]:

@@ -11,44 +11,62 @@ import json
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import file_digest, sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from apply_service.errors import ModelNotLoadable
 from apply_service.models import RECORD_FILE
 from apply_service.types import Certainty
 
 CALIBRATION_FILE = "calibration.json"
-VERSION = 3
+VERSION = 4
 MAX_LOG_ODDS = 12.0
 """A float32 probability can't tell larger log-odds apart."""
 FEATURES = ("log_odds", "agrees", "certain", "likely", "doubts", "clean")
 MAX_DOUBTS = 4
 
 
+Kind = Literal["certain", "likely", "guess", "instruction"]
+"""What there is to decide: a merge that no format determines, by how certain the merger is of it, or an instruction
+alone."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+NOT_CERTAIN: frozenset[Kind] = frozenset({"likely", "guess"})
+"""What a target decides that was trained to merge, until it is counted."""
+UNTRAINED: frozenset[Kind] = frozenset({"guess", "instruction"})
+"""The same of any other target: it writes a file anew, and a merge that is no guess is right more often."""
+
+
+class Count(NamedTuple):
+    """How often a target and the merger are right on edits of one kind.  `low` and `high`: the interval of the share
+    that the kind is judged by.  `decides`: whether the target may decide them."""
+
+    n: int
+    merge_right: int
+    target_right: int
+    low: float
+    high: float
+    decides: bool
+
+
 class Thresholds(NamedTuple):
-    """How likely a target must find a merge for it to be taken as scored, instead of decided token by token.
+    """How likely a target must find a merge that it may decide for it to be taken as scored, instead of decided token
+    by token.
 
     `confirm` and `choose` are the least probability of any decision: in a certain merge, and in the chosen reading of
     one that is not.  `margin`: by how much the log probability of an alternative must exceed the merge's own.  It is
-    None if the target's preference among readings is worthless; then only the merge is scored.  `decides`: whether the
-    target decides token by token if the merge is too unlikely.  If False, the merge is right more often than the target
-    and stays, with a warning.  None if that was never counted: the merge stays too, unless it is a guess.
+    None if the target's preference among readings is worthless; then only the merge is scored.
     """
 
     confirm: float = 0.01
     choose: float = 0.1
-    margin: float | None = 0.0
-    decides: bool | None = True
+    margin: float | None = None
 
 
 DEFAULT_THRESHOLDS = Thresholds()
-"""For targets without a calibration that were trained to merge."""
-UNTRAINED = Thresholds(margin=None, decides=None)
-"""For other targets without one."""
+"""For targets without a calibration."""
 
 
 class Signals(NamedTuple):
@@ -177,8 +195,7 @@ class Calibration:
         threshold, thresholds = float(values["threshold"]), Thresholds(**limits)
         if not all(0 <= chance <= 1 for chance in (threshold, thresholds.confirm, thresholds.choose)):
             raise ValueError("a threshold is no probability")
-        is_margin = thresholds.margin is None or 0 <= thresholds.margin < math.inf
-        if not is_margin or not isinstance(thresholds.decides, bool):
+        if thresholds.margin is not None and not 0 <= thresholds.margin < math.inf:
             raise ValueError(f"{limits} are no thresholds")
         answer, hunk = (ProbabilityMap.from_json(values[name]) for name in ("answer", "hunk"))
         return cls(str(values["weights_sha256"]), threshold, answer, hunk, thresholds)
@@ -209,20 +226,43 @@ class ModelRecord:
     calibration: Calibration | None = None
     windows: str = "context"
     """When it decides only the touched regions of a file, unless the settings say: see `TargetInfo.windows`."""
+    counts: Mapping[str, Count] = field(default_factory=dict)
+    """How often it is right beside the merger, by kind of edit; what is not there was not counted."""
 
     @classmethod
     def read(cls, directory: Path) -> ModelRecord:
         """Raises ModelNotLoadable: a file is there and can't be used."""
-        path, calibration = directory / RECORD_FILE, Calibration.read(directory)
+        return replace(cls.read_without_calibration(directory), calibration=Calibration.read(directory))
+
+    @classmethod
+    def read_without_calibration(cls, directory: Path) -> ModelRecord:
+        """What needs no look at the weights.  Raises ModelNotLoadable: the file is there and can't be used."""
+        path = directory / RECORD_FILE
         if not path.is_file():
-            return cls(calibration)
+            return cls()
         mend = "correct or remove it"
         try:
             values = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
+            counts = read_counts(values.get("counts", {}))
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise ModelNotLoadable(f"{RECORD_FILE} can't be read: {error}", value=str(path), remedy=mend) from error
-        if unknown := values.keys() - {"prompt_format", "windows"}:
+        if unknown := values.keys() - {"prompt_format", "windows", "counts"}:
             raise ModelNotLoadable(f"unknown key in {RECORD_FILE}", value=sorted(unknown), remedy="remove it")
         if (windows := values.get("windows", "context")) not in WINDOWS:
             raise ModelNotLoadable(f"bad windows in {RECORD_FILE}", value=windows, limit=list(WINDOWS), remedy=mend)
-        return cls(calibration, windows)
+        return cls(None, windows, counts)
+
+    def decides(self, *, was_trained: bool) -> frozenset[Kind]:
+        """What the model may decide: as was counted, and else by whether it was trained to merge."""
+        usual = NOT_CERTAIN if was_trained else UNTRAINED
+        return frozenset(k for k in KINDS if (self.counts[k].decides if k in self.counts else k in usual))
+
+
+def read_counts(values: Mapping[str, Any]) -> dict[str, Count]:
+    """Counts from JSON, by kind.  Raises ValueError, TypeError, AttributeError: they are none."""
+    if unknown := values.keys() - set(KINDS):
+        raise ValueError(f"unknown kinds {sorted(unknown)}")
+    counts = {kind: Count(**count) for kind, count in values.items()}
+    if not all(isinstance(count.decides, bool) for count in counts.values()):
+        raise ValueError("`decides` is neither true nor false")
+    return counts

@@ -25,15 +25,7 @@ def open_prompt_format(source: str) -> PromptFormat:
 def open_prompt_formats(source: str, *, begins: bool = False) -> tuple[PromptFormat, ...]:
     """The model's own format first, then the other formats that work with its tokenizer.  `begins`: the prompt may end
     with the beginning of the answer, as a chat server's can't.  Raises the same errors."""
-    try:
-        record = json.loads((Path(source) / RECORD_FILE).read_text(encoding="utf-8"))
-    except OSError:
-        record = {}
-    except ValueError as error:
-        message = f"{RECORD_FILE} can't be read: {error}"
-        raise ModelNotLoadable(message, value=str(Path(source)), remedy="mend or remove it") from error
-    is_named = isinstance(record, dict) and "prompt_format" in record
-    own = str(record["prompt_format"]) if is_named else infer_prompt_format(source)
+    own = name_prompt_format(source)
     if own == Compact.name:
         return (Compact.from_directory(Path(source)),)
     if own not in TAGGED:
@@ -53,6 +45,25 @@ def open_prompt_formats(source: str, *, begins: bool = False) -> tuple[PromptFor
     if begins and own == Chat.name:
         own = BegunChat.name
     return (TAGGED[own](chat), *(made(chat) for name, made in TAGGED.items() if name != own))
+
+
+def name_prompt_format(source: str) -> str:
+    """The name of the format that the model's folder names in its record, or that goes with its published name.  Raises
+    ModelNotLoadable: the record can't be read."""
+    try:
+        record = json.loads((Path(source) / RECORD_FILE).read_text(encoding="utf-8"))
+    except OSError:
+        record = {}
+    except ValueError as error:
+        message = f"{RECORD_FILE} can't be read: {error}"
+        raise ModelNotLoadable(message, value=str(Path(source)), remedy="mend or remove it") from error
+    is_named = isinstance(record, dict) and "prompt_format" in record
+    return str(record["prompt_format"]) if is_named else infer_prompt_format(source)
+
+
+def was_trained_to_merge(name: str) -> bool:
+    """Whether models of this prompt format were trained to merge edits, and so follow no instruction."""
+    return name == Compact.name or (name in TAGGED and not TAGGED[name].takes_instructions)
 
 
 PUBLISHED = {"fastapply": "fastapply", "fast-apply": "fastapply", "osmosis-apply": "osmosis", "aixapply": "aixapply"}

@@ -76,7 +76,6 @@ class RemoteTarget:
         candidates: Sequence[Candidate],  # noqa: ARG002
         request: ApplyRequest,  # noqa: ARG002
         deadline: Deadline,  # noqa: ARG002
-        settled: TokenEvent | None = None,  # noqa: ARG002
     ) -> Scoring:
         """Returns None: completion servers score no text that they are given."""
         yield from ()

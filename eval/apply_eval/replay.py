@@ -44,7 +44,7 @@ from apply_service.protocols import (
 )
 from apply_service.settings import Settings
 from apply_service.target import Candidate, Scoring, Target
-from apply_service.types import ApplyRequest, TokenEvent
+from apply_service.types import ApplyRequest
 
 PREFIX = "replay:"
 FILES = Path(__file__).parent / "fixtures" / "replay"
@@ -318,7 +318,6 @@ class ReplayTarget(Target):
         candidates: Sequence[Candidate],  # noqa: ARG002
         request: ApplyRequest,  # noqa: ARG002
         deadline: Deadline,  # noqa: ARG002
-        settled: TokenEvent | None = None,  # noqa: ARG002
     ) -> Scoring:
         yield from ()
         return None
