@@ -27,6 +27,7 @@ from apply_service.commands.output import OK, UNAVAILABLE, spinning, write_json,
 from apply_service.commands.request import OF_THE_ENGINE
 from apply_service.disk.state import open_private, private_folder
 from apply_service.errors import FileNotWritable, NotReady
+from apply_service.isolation import clean_environment, python_command
 from apply_service.models import EMBEDDED
 from apply_service.settings import AUTO, Settings
 
@@ -268,14 +269,14 @@ def start(arguments: Namespace, settings: Settings) -> int:
     folder = private_folder(settings.state_path, FOLDER)
     if (server := find_server(settings)) is not None:
         return _tell_of(server)
-    command = [sys.executable, "-m", "apply_service.cli", "serve", *arguments.words, "--background"]
+    command = [*python_command("apply_service.cli"), "serve", *arguments.words, "--background"]
     if arguments.port is None:  # one in the configuration is meant for `serve`
         command += ["--port", "0"]
     options: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
         options = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
     options |= {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, encoding="utf-8", errors="replace", **options)
+    process = subprocess.Popen(command, env=clean_environment(), encoding="utf-8", errors="replace", **options)
     said = None  # before it could open its log
     try:
         with spinning(f"starting a server with {settings.model}"):

@@ -412,6 +412,15 @@ def test_a_full_disk(settings: Settings) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_one_that_ends_without_a_word(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its log may be on a disk that is full."""
+    monkeypatch.setattr(background, "python_command", lambda _: [sys.executable, "-c", "import os; os._exit(7)"])
+    assert main(["start"]) == 4
+    assert "code 7" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(os.name == "nt", reason="links")
 @pytest.mark.parametrize("name", ["log", "lock", "server.json", "keys.toml", "server.draft", "keys.draft"])
 def test_no_link_is_followed(settings: Settings, folder: Path, name: str) -> None:
