@@ -24,6 +24,7 @@ from typing import Any, NoReturn, cast
 
 from apply_service.commands import output
 from apply_service.errors import ApplyError, InvalidField
+from apply_service.isolation import leave_current_folder
 from apply_service.registry import CHECKS, EDIT_FORMATS
 from apply_service.settings import NO_VALUE, SettingSpec, load_settings, parse_setting, setting_specs
 
@@ -103,6 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     # Before numpy is imported: the NumPy engine's products are too small to share, and waiting threads only take time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    leave_current_folder()
     gc.set_threshold(100_000)  # imports make objects that stay: looking for garbage among them takes a tenth of a start
     try:
         try:

@@ -210,6 +210,11 @@ class Service:
         return self._is_open and self.is_alive
 
     @property
+    def has_workers(self) -> bool:
+        """Whether the pools have a process for each edit, or would get one."""
+        return all(lane.pool.has_workers for lane in self._lanes)
+
+    @property
     def queue_length(self) -> int:
         """How many requests wait for a target, or are large and wait to be read."""
         with self._state:

@@ -23,7 +23,7 @@ LAYERS = (
     {"checks", "target", "engine.vllm"},
     {"edits", "prompts", "drafting", "decoding", "engine", "settings"},
     {"deadline", "disk", "models", "protocols"},
-    {"types", "errors", "registry", "syntax"},
+    {"types", "errors", "isolation", "registry", "syntax"},
 )
 """Top to bottom.  A name may import from lower layers only, and from itself."""
 

@@ -109,6 +109,8 @@ async def readyz(request: Request) -> Readiness:
     n_waiting, limit = service.queue_length, settings.queue_limit
     if not service.is_ready:
         raise NotReady("the service is shutting down", remedy="ask another replica, or wait")
+    if not service.has_workers:
+        raise NotReady("no worker process can be started", remedy="wait a moment; see the service's log")
     if budget.is_full:
         message = "the request bodies being processed have reached the limit"
         raise NotReady(message, value=budget.n_held, limit=budget.limit, remedy="wait a moment")

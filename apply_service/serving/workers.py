@@ -8,93 +8,75 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import multiprocessing
 import os
 import signal
+import socket
+import struct
+import subprocess
 import sys
 import threading
-import traceback
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
-from functools import cache
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from apply_service.errors import ApplyError, DeadlineExceeded, EngineFailure, NotReady
-from apply_service.registry import CHECKS, EDIT_FORMATS
-
-if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerContext, SpawnContext
+from apply_service.isolation import clean_environment, python_command
+from apply_service.serving import template
+from apply_service.serving.child import End
+from apply_service.serving.template import Fork
 
 HEAVY_BYTES = 1_000_000
 """A process that was sent more than this is not used again, because it holds hundreds of megabytes."""
-NICENESS = 5
-"""Added to the priority of workers (`os.nice`), so that the engine and the event loop come first."""
-PRELOADED = ("apply_service.pipeline", "apply_service.api.app")
-"""Imported beside formats and checks.  The last one parses bodies; importing it takes 0.3 s."""
+ALIVE_LIMIT_S = 1.0
+"""How long an idle process may take to say that it is alive."""
+SILENCE_LIMIT_S = 10.0
+"""How long a process may leave a message half taken or half sent."""
+CAN_FORK = hasattr(os, "fork")
+WAIT_LIMIT_S = 2.0
+"""A pool that waits longer for a new process has none to give."""
 
 log = logging.getLogger(__name__)
-
-
-class End(NamedTuple):
-    """How a call ended: with a value, an ApplyError, or a crash.  Of a crash it has the exception's class and trace but
-    no message, which may quote code."""
-
-    value: Any = None
-    error: ApplyError | None = None
-    crash: str = ""
-    trace: str = ""
-
-    @classmethod
-    def of(cls, error: BaseException) -> End:
-        if isinstance(error, ApplyError):
-            return cls(error=error)
-        return cls(crash=type(error).__name__, trace="".join(traceback.format_tb(error.__traceback__)))
-
-
-def serve(line: Connection[Any, Any]) -> None:
-    """The loop of a worker: make the calls that come over the line and send back the `End` of each.  It ends with the
-    line.  A None instead of a call asks whether the process is alive."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the service ends its workers itself
-    if sys.platform != "win32":
-        os.nice(NICENESS)
-    while True:
-        try:
-            payload = line.recv_bytes()
-            try:
-                call, processor_s = ForkingPickler.loads(payload)
-                limit_processor(processor_s)
-                end = End(None if call is None else call())
-                limit_processor(None)
-            except BaseException as error:  # also a panic in native code
-                end = End.of(error)
-            try:
-                answer = ForkingPickler.dumps(end)
-            except Exception as error:  # the value can't be pickled
-                answer = ForkingPickler.dumps(End.of(error))
-            line.send_bytes(answer)
-        except (EOFError, OSError):
-            return
-
-
-def limit_processor(seconds: float | None) -> None:
-    """Let the system end this process after so much more processor time; None: never.  Windows can't."""
-    if sys.platform != "win32":
-        signal.setitimer(signal.ITIMER_PROF, seconds or 0.0)
 
 
 class Worker:
     """A process, and the line to it."""
 
-    def __init__(self) -> None:
-        context = _context()
-        self._line, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs,), name="apply-worker", daemon=True)
-        self._process.start()
-        theirs.close()  # so that the line ends with the process
+    def __init__(self, is_wanted: Callable[[], bool] = lambda: True) -> None:
+        """Start it.  Raises OSError, template.TemplateGone; also, soon, when `is_wanted` says no."""
+        self._lock = threading.Lock()
+        self._is_disposed = False
+        self._own_end, theirs = socket.socketpair()
+        with theirs:
+            try:
+                if sys.platform != "win32":
+                    for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+                        self._own_end.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", int(SILENCE_LIMIT_S), 0))
+                self._process: Fork | Spawned = template.fork(theirs, is_wanted) if CAN_FORK else Spawned(theirs)
+            except BaseException:
+                self._own_end.close()
+                raise
+        self._line = Connection(self._own_end.dup().detach())
         self.pid = self._process.pid
-        self.kill = self._process.kill
+
+    def kill(self) -> None:
+        """Kill the process, unless it has ended: its pid may then be another's.  For any thread."""
+        with self._lock:
+            if not self._is_disposed and not self._has_ended():
+                self._process.kill()
+
+    def _has_ended(self) -> bool:
+        """Whether nobody has the other end of the line any more."""
+        if sys.platform == "win32":  # a process that we have not let go of keeps its pid there
+            return False
+        try:
+            return not self._own_end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def do(self, payload: bytes, limit_s: float | None = None) -> End:
         """Make a pickled call.  Raises EOFError, OSError: the process is gone; TimeoutError: it takes too long."""
@@ -105,20 +87,24 @@ class Worker:
         return end
 
     def is_alive(self) -> bool:
-        """Whether the process answers; it may have died since its last call."""
+        """Whether the process answers; it may have died or been stopped since its last call."""
         try:
-            self.do(ALIVE)
+            self.do(ALIVE, ALIVE_LIMIT_S)
         except (EOFError, OSError):
             return False
         return True
 
     def dispose(self) -> int | None:
-        """Kill the process, close the line and return the exit code.  Only the thread that uses the line may call
-        this.  A second call does nothing more."""
+        """Kill the process, close the line and return the exit code; None if it can't be learnt in time.  Only the
+        thread that uses the line may call this.  A second call does nothing more."""
         self.kill()
-        self._process.join()
+        with self._lock:
+            if self._is_disposed:
+                return None
+            self._is_disposed = True
         self._line.close()
-        return self._process.exitcode
+        self._own_end.close()
+        return self._process.end()
 
 
 ALIVE = bytes(ForkingPickler.dumps((None, None)))
@@ -171,6 +157,10 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
         self._jobs: set[Job] = set()
+        self._starting: list[float] = []
+        """When those processes were asked for that have not come yet."""
+        self._has_failed = False
+        """Whether the last process that was asked for did not come."""
         self._is_closed = False
 
     @property
@@ -178,6 +168,19 @@ class WorkerPool:
         """The process ids of idle workers."""
         with self._lock:
             return [worker.pid for worker in self._idle]
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether a call would find a process.  Where not, asking has another one tried."""
+        with self._lock:
+            is_slow = any(time.monotonic() - since > WAIT_LIMIT_S for since in self._starting)
+            is_trying = bool(self._jobs)
+            if not self._has_failed and not is_slow:
+                return True
+        if not is_trying:
+            with contextlib.suppress(NotReady):
+                self.submit(os.getpid)
+        return False
 
     def submit(self, call: Callable[[], Any], limit_s: float | None = None, *, processor_s: float | None = None) -> Job:
         """Make a call, which must be picklable, as soon as a process is free.  `limit_s` counts from its beginning;
@@ -225,13 +228,7 @@ class WorkerPool:
 
     def _do(self, job: Job) -> End:
         payload = bytes(ForkingPickler.dumps((job.call, job.processor_s)))
-        while True:  # an idle process that still answers, or a new one
-            with self._lock:
-                idle = self._idle.pop() if self._idle else None
-            if idle is None or idle.is_alive():
-                break
-            idle.dispose()
-        worker, is_kept = idle or Worker(), False
+        worker, is_kept = self._worker(), False
         try:
             if not job.hold(worker):
                 is_kept = True
@@ -247,33 +244,71 @@ class WorkerPool:
                 return End(error=slow_error(job.processor_s))
             return End(crash=f"process ended with code {code}")
         finally:
-            job.hold(None)  # from here on, cancelling the job must not kill the process
+            job.hold(None)
             with self._lock:
                 is_kept = is_kept and not self._is_closed
                 self._idle += [worker] * is_kept
             if not is_kept:
                 worker.dispose()
 
+    def _worker(self) -> Worker:
+        """An idle process that still answers, or a new one.  Raises NotReady: there is none to be had."""
+        while True:
+            with self._lock:
+                idle = self._idle.pop() if self._idle else None
+            if idle is None:
+                break
+            if idle.is_alive():
+                return idle
+            idle.dispose()
+        since = time.monotonic()
+        with self._lock:
+            self._starting.append(since)
+        try:
+            worker = Worker(lambda: not self._is_closed)
+        except (OSError, template.TemplateGone) as error:
+            self._has_failed = True
+            reason = getattr(error, "strerror", None) or "the process that forks them does not answer"
+            if not self._is_closed:
+                log.error("no worker process can be started: %s", reason)
+            message, remedy = f"no worker process can be started: {reason}", "wait a moment; see the service's log"
+            raise NotReady(message, value=reason, remedy=remedy) from error
+        finally:
+            with self._lock:
+                self._starting.remove(since)
+        self._has_failed = False
+        return worker
 
-@cache
-def _context() -> ForkServerContext | SpawnContext:
-    """How processes start: forked from one that has imported our modules and does nothing else.  A fork of this process
-    would copy the engine's locks in any state."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    named = (name.partition(":")[0] for name in (*EDIT_FORMATS.values(), *CHECKS.values()))
-    context.set_forkserver_preload([__name__, *PRELOADED, *named])
-    if sys.platform != "win32":
-        # Ctrl-C reaches the whole group, also a process that still starts.  A new process takes over what is blocked;
-        # the tracker goes first because starting it unblocks the signal.
-        from multiprocessing import forkserver, resource_tracker
 
-        resource_tracker.ensure_running()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        forkserver.ensure_running()
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return context
+# -- where processes can't be forked -----------------------------------------------------------------------------------
+class Spawned:
+    """A worker that was started by itself."""
+
+    def __init__(self, line: socket.socket) -> None:
+        """It gets the socket to serve: as a number, or on Windows as what names a socket to another process."""
+        is_shared = sys.platform == "win32"
+        self._process = subprocess.Popen(
+            [*python_command("apply_service.serving.child"), *([] if is_shared else [str(line.fileno())])],
+            env=clean_environment(),
+            stdin=subprocess.PIPE if is_shared else subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[] if is_shared else [line.fileno()],
+        )
+        self.pid = self._process.pid
+        if sys.platform == "win32":
+            assert self._process.stdin is not None
+            with self._process.stdin as pipe:
+                pipe.write(line.share(self.pid))
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self) -> int | None:
+        self._process.kill()
+        try:
+            return self._process.wait(template.END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return None
 
 
 def slow_error(limit_s: float | None) -> DeadlineExceeded:

@@ -51,6 +51,10 @@ def be_killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def be_stopped() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def give_unsendable() -> object:
     return lambda: None
 

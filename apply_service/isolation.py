@@ -1,0 +1,45 @@
+"""How processes of ours find their modules: never in the current folder, nor in a folder of the user's project.
+
+Python puts the current folder first on the module path of `python -m` and `python -c`, and the folders of PYTHONPATH
+before its own library.  A file `random.py` in a cloned project would then run in our place.  So every process that we
+start gets `-P`, no PYTHONPATH, and our own folder last.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+HOME = str(Path(__file__).resolve().parent.parent)
+"""The folder that holds this package."""
+
+
+def leave_current_folder() -> None:
+    """Take the current folder off this process's module path, unless the package itself lies there."""
+    here = os.path.realpath(os.curdir)
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here or here == HOME]
+
+
+def python_command(module: str, function: str = "main") -> list[str]:
+    """The beginning of a command line that runs a function of one of our modules; its arguments follow.  To be started
+    with `clean_environment`."""
+    path = f"[entry for entry in {_additions()!r} if entry not in sys.path]"
+    code = f"import sys; sys.path += {path}; from {module} import {function}; sys.exit({function}())"
+    return [sys.executable, "-P", "-c", code]
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment for a child: what it starts in turn does not see the current folder either."""
+    return {**{name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, "PYTHONSAFEPATH": "1"}
+
+
+def _additions() -> list[str]:
+    """What the interpreter's own module path lacks: folders that the installation added to it (wrappers of some
+    distributions do), and ours.  Left out is what comes from the user: PYTHONPATH, the current folder, and the folder
+    of the program that imports us."""
+    given = [os.curdir, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    if (program := getattr(sys.modules.get("__main__"), "__file__", None)) is not None:
+        given.append(os.path.dirname(os.path.realpath(program)))
+    foreign = {os.path.realpath(entry) for entry in given}
+    return [entry for entry in sys.path if os.path.realpath(entry) not in foreign and entry != HOME] + [HOME]

@@ -1,0 +1,170 @@
+"""The process that workers are forked from, seen from the service.
+
+    service   asks over a socket (`fork`), and passes on the worker's ends of two more
+    template  forks, answers with the pid, and reaps the worker once its `Fork` lets go of it
+    worker    serves calls (`child.serve`)
+
+The template lives as long as the socket, which has no name in the file system that others could remove.  One that does
+not answer is started anew.  The standard library's fork server does neither, leaves its children behind when the
+service is killed, and imports its own modules from the current folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from apply_service.isolation import clean_environment, python_command
+
+START_LIMIT_S = 60.0
+"""How long the template may take to import everything; a second on an idle machine."""
+FORK_LIMIT_S = 5.0
+"""How long it may then take to fork; a few milliseconds."""
+END_LIMIT_S = 1.0
+"""How long a killed process may take to end.  One that hangs in the kernel is not waited for."""
+POLL_S = 0.05
+
+
+class Fork:
+    """A worker that was forked, for its parent in spirit.  Until it lets go (`end`), the pid is nobody else's."""
+
+    def __init__(self, pid: int, hold: socket.socket) -> None:
+        self.pid = pid
+        self._hold = hold
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+    def end(self) -> int | None:
+        """Let the template kill and reap it; its exit code, or None if that can't be learnt in time."""
+        with self._hold as hold, contextlib.suppress(OSError):
+            hold.shutdown(socket.SHUT_WR)
+            hold.settimeout(END_LIMIT_S)
+            if status := hold.recv(4):
+                return int.from_bytes(status, "big", signed=True)
+        return None
+
+
+class TemplateGone(Exception):
+    """The template has ended, or does not answer in time."""
+
+
+class WorkerTemplate:
+    """The template process, from the service's side.  Not thread-safe."""
+
+    def __init__(self) -> None:
+        """Start it.  Raises OSError."""
+        line, theirs = socket.socketpair()
+        with theirs, contextlib.ExitStack() as stack:
+            stack.enter_context(line)
+            self._process = subprocess.Popen(
+                [*python_command("apply_service.serving.child", "run_template"), str(theirs.fileno())],
+                env=clean_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # that of an MCP server belongs to its protocol
+                pass_fds=[theirs.fileno()],
+                process_group=0,  # Ctrl-C reaches the group of the service, which ends its workers itself
+            )
+            stack.pop_all()
+        self._line = line
+        self._is_ready = False
+
+    def fork(self, line: socket.socket, is_wanted: Callable[[], bool]) -> Fork:
+        """A new worker that serves this socket.  Raises OSError: the system has no room for it; TemplateGone: the
+        template does not answer, or nobody wants it any more."""
+        if not self._is_ready:
+            self._answer(START_LIMIT_S, is_wanted)
+            self._is_ready = True
+        hold, theirs = socket.socketpair()
+        try:
+            try:
+                with theirs:
+                    socket.send_fds(self._line, [b"f"], [line.fileno(), theirs.fileno()])
+            except OSError as error:
+                raise TemplateGone from error
+            pid = self._answer(FORK_LIMIT_S, is_wanted)
+            if pid < 0:
+                raise OSError(-pid, os.strerror(-pid))
+            return Fork(pid, hold)
+        except BaseException:
+            hold.close()
+            raise
+
+    def close(self) -> None:
+        """End it and what it has forked, whatever state it is in."""
+        self._line.close()
+        try:
+            self._process.wait(END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_LIMIT_S)
+
+    def _answer(self, limit_s: float, is_wanted: Callable[[], bool]) -> int:
+        until = time.monotonic() + limit_s
+        self._line.settimeout(POLL_S)
+        answer = None
+        while answer is None:
+            try:
+                answer = self._line.recv(8)
+            except TimeoutError:
+                if not is_wanted() or time.monotonic() > until:
+                    raise TemplateGone from None
+            except OSError as error:
+                raise TemplateGone from error
+        if not answer:
+            raise TemplateGone
+        return int.from_bytes(answer, "big", signed=True)
+
+
+_lock = threading.Lock()
+_template: WorkerTemplate | None = None
+
+
+def fork(line: socket.socket, is_wanted: Callable[[], bool]) -> Fork:
+    """A new worker that serves this socket, from this process's template: it is started when first needed, and anew
+    where it can't be reached.  Raises OSError: there is no room for a process; TemplateGone: the new one can't be
+    reached either, or nobody wants the worker any more."""
+    global _template
+    while not _lock.acquire(timeout=POLL_S):
+        if not is_wanted():
+            raise TemplateGone
+    try:
+        for is_last in (False, True):
+            _template = _template or WorkerTemplate()
+            try:
+                return _template.fork(line, is_wanted)
+            except TemplateGone:
+                close()
+                if is_last or not is_wanted():
+                    raise
+        raise AssertionError("the last try returns or raises")
+    finally:
+        _lock.release()
+
+
+def close() -> None:
+    """End this process's template."""
+    global _template
+    if _template is not None:
+        _template.close()
+    _template = None
+
+
+def _forget() -> None:
+    """In a fork of this process, which can't share its template."""
+    global _lock, _template
+    _lock, _template = threading.Lock(), None
+
+
+atexit.register(close)
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_forget)
