@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -181,3 +182,50 @@ def _url(process: "subprocess.Popen[str]") -> str:
         if line.startswith("serving "):
             return line.split(" on ")[1].strip()
     raise AssertionError("the server ended: " + "".join(lines))
+
+
+def _ask(client: HttpClient, request: ApplyRequest) -> None:
+    with suppress(ApplyError):
+        client.apply(request)
+
+
+# -- processes that are stopped or lost --------------------------------------------------------------------------------
+def descendants(pid: int) -> set[int]:
+    """The processes below this one."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found: set[int] = set()
+    while more := {child for child, parent in parents.items() if parent in found | {pid}} - found:
+        found |= more
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_stopped_processes_and_a_cleaned_temporary_folder_end_no_edit_and_no_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    request = ApplyRequest(ORIGINAL.decode(), DIFF.decode(), path="n.py")
+    with serving(Path("embedded"), "--drain-timeout-s", "2") as (url, process):
+        client = HttpClient(url, timeout_s=60)
+        wanted = client.apply(request).merged_code
+        for signals, folder in ((signal.SIGSTOP, False), (signal.SIGKILL, True)):
+            for pid in descendants(process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signals)
+            if folder:
+                shutil.rmtree(temporary)
+            assert client.apply(request).merged_code == wanted
+            assert client.health()
+        for pid in descendants(process.pid):
+            os.kill(pid, signal.SIGSTOP)
+        asked = threading.Thread(target=_ask, args=(client, request))
+        asked.start()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        asked.join(30)
+        assert not descendants(process.pid)

@@ -123,7 +123,8 @@ class _Forks:
 
     def serve(self) -> None:
         """Fork and reap until the service is gone."""
-        self._line.sendall(READY.to_bytes(8, "big", signed=True))
+        with contextlib.suppress(OSError):  # the line tells below that the service is gone
+            self._line.sendall(READY.to_bytes(8, "big", signed=True))
         while True:
             for key, _ in self._selector.select():
                 source: Any = key.fileobj

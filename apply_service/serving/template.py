@@ -43,11 +43,11 @@ class Fork:
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
 
-    def end(self) -> int | None:
+    def end(self, limit_s: float) -> int | None:
         """Let the template kill and reap it; its exit code, or None if that can't be learnt in time."""
         with self._hold as hold, contextlib.suppress(OSError):
             hold.shutdown(socket.SHUT_WR)
-            hold.settimeout(END_LIMIT_S)
+            hold.settimeout(limit_s)
             if status := hold.recv(4):
                 return int.from_bytes(status, "big", signed=True)
         return None
@@ -101,6 +101,8 @@ class WorkerTemplate:
     def close(self) -> None:
         """End it and what it has forked, whatever state it is in."""
         self._line.close()
+        if not self._is_ready:
+            self._process.kill()
         try:
             self._process.wait(END_LIMIT_S)
         except subprocess.TimeoutExpired:

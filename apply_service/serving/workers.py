@@ -94,7 +94,7 @@ class Worker:
             return False
         return True
 
-    def dispose(self) -> int | None:
+    def dispose(self, limit_s: float = template.END_LIMIT_S) -> int | None:
         """Kill the process, close the line and return the exit code; None if it can't be learnt in time.  Only the
         thread that uses the line may call this.  A second call does nothing more."""
         self.kill()
@@ -104,7 +104,7 @@ class Worker:
             self._is_disposed = True
         self._line.close()
         self._own_end.close()
-        return self._process.end()
+        return self._process.end(limit_s)
 
 
 ALIVE = bytes(ForkingPickler.dumps((None, None)))
@@ -202,7 +202,7 @@ class WorkerPool:
         for job in jobs:
             job.fail(closing_error())
         for worker in idle:
-            worker.dispose()
+            worker.dispose(0)  # the template may be stopped: then each would be waited for
         self._threads.shutdown(cancel_futures=True)
 
     def _carry(self, job: Job) -> None:
@@ -303,10 +303,10 @@ class Spawned:
     def kill(self) -> None:
         self._process.kill()
 
-    def end(self) -> int | None:
+    def end(self, limit_s: float) -> int | None:
         self._process.kill()
         try:
-            return self._process.wait(template.END_LIMIT_S)
+            return self._process.wait(limit_s)
         except subprocess.TimeoutExpired:
             return None
 

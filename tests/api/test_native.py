@@ -195,7 +195,7 @@ def test_unknown_model_is_404_with_a_code_of_its_own() -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (404, "unknown_model")
 
 
-def test_health_and_readiness() -> None:
+def test_health_and_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
     with Service(ScriptedRun()) as service:
         http = TestClient(create_app(service, Settings()))
         assert http.get("/healthz").json() == {"status": "ok"}
@@ -207,6 +207,12 @@ def test_health_and_readiness() -> None:
             "queue_length": 0,
             "queue_limit": 64,
         }
+        with monkeypatch.context() as patched:
+            patched.setattr(Service, "has_workers", False)
+            response = http.get("/readyz")
+            assert (response.status_code, response.json()["error"]["code"]) == (503, "not_ready")
+            assert "no worker process" in response.json()["error"]["message"]
+        assert http.get("/readyz").status_code == 200
         service.close()
         for path in ("/healthz", "/readyz"):
             response = http.get(path)
