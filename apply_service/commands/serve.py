@@ -21,7 +21,7 @@ import uvicorn
 
 from apply_service.commands import background
 from apply_service.commands.output import OK, spinning, write_note
-from apply_service.errors import NotReady
+from apply_service.errors import FileNotWritable, NotReady
 from apply_service.service import Service
 from apply_service.settings import Settings
 
@@ -41,7 +41,8 @@ def run(arguments: Namespace, settings: Settings) -> int:
     if not arguments.background:
         return serve(settings, greet)
     with background.held(settings) as (settings, publish):
-        return serve(settings, lambda url, _: publish(url))
+        background.write_log(settings)
+        return serve(settings, lambda url, _: publish(url), lambda: publish(""))
 
 
 def greet(url: str, settings: Settings) -> None:
@@ -54,8 +55,11 @@ def greet(url: str, settings: Settings) -> None:
     write_note("  Ctrl-C stops it; --log-level info tells each request")
 
 
-def serve(settings: Settings, tell: Callable[[str, Settings], None]) -> int:
-    """Serve until a signal; `tell` is called with the URL once it listens and the models are loaded."""
+def serve(
+    settings: Settings, tell: Callable[[str, Settings], None], withdraw: Callable[[], None] = lambda: None
+) -> int:
+    """Serve until a signal; `tell` is called with the URL once it listens and the models are loaded, `withdraw` before
+    the port is closed."""
     with handling_signals(signal.SIG_DFL):  # pydantic makes an error of its own of a KeyboardInterrupt
         from apply_service.api.app import create_app
         from apply_service.api.auth import refuse_open_network
@@ -76,7 +80,7 @@ def serve(settings: Settings, tell: Callable[[str, Settings], None]) -> int:
             app = create_app(service, settings)
             gc.collect()
             gc.freeze()  # 450,000 objects, most of torch: a full collection of them would stop every thread for 0.2 s
-            server = DrainingServer(app, service, settings)
+            server = DrainingServer(app, service, settings, withdraw)
             tell(url_of(listener), settings)
             with handling_signals(lambda *_: None):
                 server.run(sockets=[listener])
@@ -90,8 +94,11 @@ class DrainingServer(uvicorn.Server):
     """uvicorn, closing the service when it shuts down: what is accepted may finish in time, the rest is answered 503
     before its connection is closed."""
 
-    def __init__(self, app: FastAPI, service: Service, settings: Settings) -> None:
+    def __init__(
+        self, app: FastAPI, service: Service, settings: Settings, withdraw: Callable[[], None] = lambda: None
+    ) -> None:
         self._service = service
+        self._withdraw = withdraw
         self._drain_timeout_s = settings.drain_timeout_s
         config = uvicorn.Config(
             app,
@@ -107,6 +114,8 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        with contextlib.suppress(FileNotWritable):  # a full disk keeps no server from its end
+            self._withdraw()
         closing = asyncio.create_task(asyncio.to_thread(self._service.close, self._drain_timeout_s))
         await super().shutdown(sockets)
         await closing
