@@ -186,7 +186,8 @@ def build_parser() -> ArgumentParser:
 
     command = add_command("undo", "undo.run", "[options] FILE")
     command.add_argument("file", metavar="FILE", help="file to bring back")
-    _add_settings(command, (), ("state_dir",))
+    command.add_argument("--force", action="store_true", help="bring it back even if it is read-only")
+    _add_settings(command, (), ("state_dir", "max_file_bytes"))
 
     command = add_command("recover", "undo.recover", "[options]")
     command.add_argument("--forget", action="store_true", help="give up on it instead and leave its files as they are")
@@ -262,6 +263,7 @@ def _add_apply_options(command: Parser) -> None:
     add("-i", "--in-place", action="store_true", help=text)
     text = "accept an answer that may be wrong: write it, and exit with 0"
     add("-y", "--allow-doubt", action="store_true", help=text)
+    add("--force", action="store_true", help="write, rename or delete files even if they are read-only")
     add("-d", "--diff", action="store_true", help="print what changes, as a unified diff, instead of the merged file")
     add("-j", "--json", action="store_true", help="print the whole answer as JSON")
     add("-q", "--quiet", action="store_true", help="no word on standard error where all is well (exit code 0)")

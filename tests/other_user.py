@@ -5,12 +5,20 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 needs_root = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user"
 )
+
+
+def let_in(folder: Path) -> None:
+    """Let all users into a folder of a test, and write in it."""
+    for parent in (folder.parent, folder.parent.parent):
+        parent.chmod(parent.stat().st_mode | 0o711)
+    folder.chmod(0o777)
 
 
 def as_user(call: Callable[[], object], uid: int, gid: int, groups: Sequence[int] = ()) -> None:

@@ -71,7 +71,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
         raise UnsupportedParameter(message, value=client.title, remedy="Add the lines above by hand.")
     from apply_service.edits.diff import unified_diff_text
 
-    store = open_store(settings)
+    store = open_store(arguments, settings)
     source = read_source(path, needs_folder=False)
     try:
         before = source.data.decode("utf-8")

@@ -23,7 +23,7 @@ from apply_service.commands.request import refuse_engine_options, refuse_given
 from apply_service.commands.undo import open_store
 from apply_service.disk.paths import Roots
 from apply_service.errors import ApplyError, SettingsError, TooLarge, missing_extra
-from apply_service.settings import AUTO, Settings
+from apply_service.settings import AUTO, Settings, own_places
 from apply_service.types import ApplyRequest, ApplyResult, Strategy
 
 if TYPE_CHECKING:
@@ -61,16 +61,17 @@ def run(arguments: Namespace, settings: Settings) -> int:
     else:
         remedy = "Leave them out, or name an address by --listen."
         refuse_given(arguments, ("keys_file", "allow_open"), "Over stdio nobody else can call", remedy)
-    roots = Roots(arguments.root or ["."])
+    roots = Roots(arguments.root or ["."], own_places(settings, config=arguments.config))
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    store = open_store(settings)
+    store = open_store(arguments, settings)
     with contextlib.ExitStack() as stack:
         if settings.server:
             apply = remote_apply(arguments, settings)
         else:
             apply = local_apply(stack.enter_context(model_service(settings, asks_model=arguments.strategy != "exact")))
         strategy: Strategy = arguments.strategy or "auto"
-        server = create_server(FileEditor(roots, apply, store, strategy=strategy, max_bytes=settings.max_body_bytes))
+        max_bytes = min(settings.max_file_bytes, settings.max_body_bytes)
+        server = create_server(FileEditor(roots, apply, store, strategy=strategy, max_bytes=max_bytes))
         if arguments.listen is None:
             return serve_stdio(server)
         return serve_http(server, (host.strip("[]"), int(port)), settings)

@@ -100,6 +100,33 @@ def test_stdio(root: Path) -> None:
     anyio.run(main)
 
 
+def test_state_below_a_root_is_nobodys(root: Path) -> None:
+    """As with `--root ~`: what an agent could write there would be trusted later."""
+    top = root.parent
+    hook = root / ".git" / "hooks" / "pre-commit"
+    (top / "link").symlink_to("state")
+    os.link(root / "plain.py", root / "twin.py")
+    (top / "bare.git" / "refs").mkdir(parents=True)
+    (top / "bare.git" / "objects").mkdir()
+    (top / "bare.git" / "HEAD").write_bytes(b"ref: refs/heads/main\n")
+    guarded = [
+        *("state/apply-service/journal/x.json", "link/apply-service/journal/x.json", "apply-service/config.toml"),
+        *("state/apply-service/backups/x/00000001.json", "state/apply-service/server/keys.toml", "bare.git/config"),
+        *("bare.git/hooks/pre-commit", "new.git/HEAD", "project/GIT~1/config", str(hook)),
+    ]
+
+    async def main() -> None:
+        async with Client(stdio_client(stdio(root, "--root", str(top), "--strategy", "exact"))) as client:
+            for name in guarded:
+                path = name if name.startswith("/") else str(top / name)
+                assert text(await edit(client, path, "{}\n")).startswith("error [outside_roots]: "), name
+            assert fields(await edit(client, "twin.py", block("x = 1", "x = 2")))["status"] == "written"
+
+    anyio.run(main)
+    assert not any(Path(top / name).exists() for name in guarded)
+    assert (root / "plain.py").read_bytes() == b"x = 1\n"
+
+
 def test_stdio_by_the_handshake_of_older_clients(root: Path) -> None:
     async def main() -> None:
         async with Client(stdio_client(stdio(root)), mode="legacy") as client:
