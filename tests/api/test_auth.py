@@ -82,11 +82,104 @@ def test_without_keys_loopback_is_not_asked_by_a_foreign_name(host: str) -> None
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:8765", "127.0.0.1:8765", "[::1]:8765", "a.localhost", "mybox"]
+    "host",
+    [
+        "localhost",
+        "LOCALHOST:8765",
+        "localhost.",
+        "127.0.0.1:8765",
+        "[::1]",
+        "[::1]:8765",
+        "[::FFFF:127.0.0.1]:1",
+        "a.localhost",
+        "mybox",
+        "MyBox:80",
+    ],
 )
 def test_without_keys_loopback_is_asked_by_its_own_names(host: str) -> None:
     with layered(ScriptedRun(), host="mybox") as http:
         assert http.get("http://127.0.0.1/metrics", headers={"Host": host}).status_code == 200
+
+
+NO_HOSTS = [
+    "",
+    " ",
+    ":",
+    ":8765",
+    "localhost:80@evil.example",
+    "[::1]evil.example",
+    "[::1]:80@evil.example",
+    "[::1].evil.example",
+    "user@localhost",
+    "user:pw@localhost:8765",
+    "localhost:",
+    "localhost:http",
+    "localhost:8765:80",
+    "localhost:+80",
+    "localhost:99999",
+    "localhost:65536",
+    "localhost, evil.example",
+    "localhost,localhost",
+    "localhost evil.example",
+    "localhost/evil.example",
+    "localhost#evil.example",
+    "localhost?evil.example",
+    "localhost\\evil.example",
+    "localhost\tevil.example",
+    "localhost..",
+    ".localhost",
+    "evil..localhost",
+    "loc%61lhost",
+    "localhost%00.evil.example",
+    "[fe80::1%eth0]",
+    "[fe80::1%25eth0]:8765",
+    "[127.0.0.1]",
+    "[localhost]",
+    "[::1",
+    "::1",
+    "[::1]]",
+    "[[::1]]",
+    "[v1.a:b]",
+    "127.1",
+    "0177.0.0.1",
+    "0x7f.0.0.1",
+    "2130706433",
+    "http://localhost",
+    "\uff4c\uff4f\uff43alhost".encode(),
+    "l\u043ecalhost".encode(),
+    b"localhost\xad",
+    "127\u30020\u30020\u30021".encode(),
+    "xn--lcalhost-94g",
+]
+
+
+@pytest.mark.parametrize("host", NO_HOSTS)
+def test_without_keys_what_is_no_host_and_port_is_a_foreign_name(host: str | bytes) -> None:
+    """`localhost:80@evil.example` passed as localhost; so the own page did of a host that is none."""
+    run = ScriptedRun()
+    with layered(run, playground="on") as http:
+        own = host if isinstance(host, bytes) else host.encode()
+        refused = http.get("http://127.0.0.1/v1/models", headers={b"Host": own})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin_refused")
+        for origin in (b"http://" + own, own):
+            page = http.post("http://127.0.0.1/v1/apply", json=BODY, headers={b"Host": own, b"Origin": origin})
+            assert (page.status_code, page.json()["error"]["code"]) == (403, "origin_refused")
+    assert run.n_started == 0
+
+
+@pytest.mark.parametrize("hosts", [("localhost", "localhost"), ("localhost", "evil.example"), ("evil.example", "::1")])
+def test_without_keys_two_hosts_are_none(hosts: tuple[str, str]) -> None:
+    with layered(ScriptedRun()) as http:
+        refused = http.get("http://127.0.0.1/metrics", headers=[("Host", host) for host in hosts])
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin_refused")
+
+
+def test_without_keys_two_origins_are_no_page_of_ours() -> None:
+    own, foreign = "http://127.0.0.1:8765", "https://evil.example"
+    with layered(ScriptedRun(), cors_origins=("https://good.example",)) as http:
+        for origins in ((own, foreign), (foreign, own), (own, own), ("https://good.example", foreign)):
+            headers = [("Host", "127.0.0.1:8765"), *(("Origin", origin) for origin in origins)]
+            assert http.post("http://127.0.0.1/v1/apply", json=BODY, headers=headers).status_code == 403
 
 
 def test_an_open_service_and_one_with_keys_have_any_name(tmp_path: Path) -> None:
