@@ -1,7 +1,7 @@
 """The HTTP application: one FastAPI app with the dialects and health routes, inside the middleware.
 
-A request passes the middleware in this order: cross-origin rules, id and log line, authentication, limits.  Then it
-reaches its dialect.  This module neither opens nor closes the service.
+A request passes the middleware in this order: unread bodies, cross-origin rules, id and log line, authentication,
+limits.  Then it reaches its dialect.  This module neither opens nor closes the service.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from apply_service.api.errors import ErrorBody, from_status
 from apply_service.api.keys import load_keys
 from apply_service.api.limits import RATE_HEADERS, BodyBudget, LimitMiddleware
 from apply_service.api.metrics import Metrics
+from apply_service.api.unread import UnreadBodies
 from apply_service.errors import NotReady
 from apply_service.service import Service
 from apply_service.settings import Settings
@@ -48,6 +49,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         # `AuthMiddleware` checks the keys; this only documents in OpenAPI how to send one
         dependencies=[Security(HTTPBearer(scheme_name="key", auto_error=False))] if keys is not None else [],
         middleware=[  # outermost first
+            Middleware(UnreadBodies),
             *([Middleware(CORSMiddleware, expose_headers=exposed, **cors_rules)] if cors else []),
             Middleware(CallMiddleware, on_end=metrics.observe_call),
             Middleware(
