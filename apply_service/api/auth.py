@@ -6,6 +6,7 @@ Without configured keys, anyone who can reach the address may call, but no web p
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
 
@@ -13,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apply_service.api.calls import this_call
-from apply_service.api.keys import KeyRing
+from apply_service.api.keys import Key, KeyHolder
 from apply_service.errors import OriginRefused, SettingsError, Unauthorized
 from apply_service.settings import Settings
 
@@ -37,7 +38,7 @@ class AuthMiddleware:
         self,
         app: ASGIApp,
         *,
-        keys: KeyRing | None,
+        keys: KeyHolder | None,
         cors_origins: tuple[str, ...],
         own_host: str | None = None,
         has_playground: bool = False,
@@ -51,26 +52,45 @@ class AuthMiddleware:
         self._cors_origins = cors_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
-            headers = Headers(scope=scope)
-            if self._keys is None:
-                self._refuse_web_pages(headers, scope.get("server"))
-            else:
-                kind, _, text = headers.get("authorization", "").partition(" ")
-                sent = text.strip() if kind.lower() == "bearer" else ""
-                sent = sent or headers.get("x-api-key", "")
-                call, key = this_call(), self._keys.find(sent) if sent else None
-                if key is None:
-                    call.headers["WWW-Authenticate"] = "Bearer"
-                    what = "the API key is not one of this service" if sent else "the API key is missing"
-                    raise Unauthorized(what, remedy="send the header Authorization: Bearer KEY")
-                call.key = key
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        call, headers = this_call(), Headers(scope=scope)
+        try:
+            self._refuse_web_pages(headers, scope.get("server"))
+            if self._keys is not None:
+                call.key = self._find_key(headers, self._keys)
+            call.is_known = True
+        except (Unauthorized, OriginRefused):
+            if scope["path"] not in OPEN_PATHS:
+                raise
+        if self._keys is None or not call.is_known:
+            await self._app(scope, receive, send)
+            return
+        with self._keys.in_use(call.key, call.revoke):
+            try:
+                async with asyncio.timeout(None) as cut:
+                    call.on_revoked = lambda _: cut.reschedule(0)  # unless what works on it can end it better
+                    await self._app(scope, receive, send)
+            except TimeoutError:
+                call.refuse_revoked()
+                raise
+
+    def _find_key(self, headers: Headers, keys: KeyHolder) -> Key:
+        kind, _, text = headers.get("authorization", "").partition(" ")
+        sent = text.strip() if kind.lower() == "bearer" else ""
+        sent = sent or headers.get("x-api-key", "")
+        if key := keys.find(sent) if sent else None:
+            return key
+        what = "the API key is not one of this service" if sent else "the API key is missing"
+        raise Unauthorized(what, remedy="send the header Authorization: Bearer KEY")
 
     def _refuse_web_pages(self, headers: Headers, server: tuple[str, int | None] | None) -> None:
         """Browsers send `Origin`, except with plain GETs to the page's own host.  DNS can point that host at this
         machine, so on loopback only its own names are accepted."""
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if self._keys is not None:
+            origins = []  # a page that has a key may call
         has_own_name = len(hosts) == 1 and self._is_own_name(hosts[0])
         is_own_page = self._has_playground and has_own_name and origins in ([f"{s}://{hosts[0]}"] for s in SCHEMES)
         is_named = len(origins) == 1 and not {"*", *origins}.isdisjoint(self._cors_origins)

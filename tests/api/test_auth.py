@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from apply_service.api.auth import refuse_open_network
+from apply_service.api.app import public_name
+from apply_service.api.auth import PAGE_PATHS, refuse_open_network
 from apply_service.errors import SettingsError
 from apply_service.settings import Settings
 from tests.api.layers import ALICE, BOB, BODY, bearer, layered, write_keys
@@ -51,6 +52,52 @@ def test_health_and_documentation_are_open_and_nothing_else(tmp_path: Path) -> N
         for path in ("/v1/models", "/metrics", "/nothing", "/healthz/x", "//nothing", "/docs/x"):
             url = f"http://testserver{path}"
             assert http.get(url, follow_redirects=False).status_code == 401
+
+
+FOLDER = "/srv/secret-customer"
+NAMES = {"model": f"{FOLDER}/Qwen-7B/", "models": (f"small={FOLDER}/small", f"{FOLDER}/big.gguf", "owner/name")}
+SHORT = ["Qwen-7B", "small", "big.gguf", "name", "embedded"]
+FULL = [f"{FOLDER}/Qwen-7B/", "small", f"{FOLDER}/big.gguf", "owner/name", "embedded"]
+
+
+def test_without_a_key_no_folder_is_told(tmp_path: Path) -> None:
+    run = ScriptedRun()
+    with layered(run, keys_file=write_keys(tmp_path), **NAMES) as http:
+        paths = ("/healthz", "/readyz", "/docs", "/openapi.json", *PAGE_PATHS, "/metrics", "/v1/models", "/v1/x", "/x")
+        for headers in ({}, bearer("wrong-key-0123456789-0123456789"), {"Host": "evil.example"}):
+            answers = [http.request(way, path, headers=headers) for path in paths for way in ("GET", "POST")]
+            for told in (f"{answer.headers} {answer.text}" for answer in answers):
+                assert "secret-customer" not in told
+                assert str(tmp_path) not in told
+            ready = http.get("/readyz", headers=headers).json()
+            assert [ready["model"], ready["models"]] == ["Qwen-7B", SHORT]
+        for headers in (bearer(ALICE), {"X-API-Key": BOB}):
+            ready = http.get("/readyz", headers=headers).json()
+            assert [ready["model"], ready["models"]] == [NAMES["model"], FULL]
+
+
+def test_without_keys_no_web_page_learns_of_folders() -> None:
+    with layered(ScriptedRun(), **NAMES) as http:
+        for headers in ({"Host": "evil.example"}, {"Host": "localhost", "Origin": "https://evil.example"}):
+            ready = http.get("http://127.0.0.1/readyz", headers=headers).json()
+            assert [ready["model"], ready["models"]] == ["Qwen-7B", SHORT]
+        ready = http.get("http://127.0.0.1/readyz").json()
+        assert [ready["model"], ready["models"]] == [NAMES["model"], FULL]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("embedded", "embedded"),
+        ("/models/a", "a"),
+        ("C:\\models\\a\\", "a"),
+        ("~/a.gguf", "a.gguf"),
+        ("remote:a", "remote:a"),
+        ("/", "model"),
+    ],
+)
+def test_the_public_name_of_a_model(name: str, told: str) -> None:
+    assert public_name(name) == told
 
 
 def test_without_keys_a_key_is_no_matter() -> None:
