@@ -68,6 +68,10 @@ class KeyHolder:
         self._path = path
         self._in_use: set[tuple[Key, Callable[[], None]]] = set()
 
+    @property
+    def has_file(self) -> bool:
+        return self._path is not None
+
     def find(self, text: str) -> Key | None:
         """The valid key with this text."""
         return self._ring.find(text)
@@ -127,6 +131,12 @@ def hold_keys(path: str | None) -> KeyHolder | None:
     """As `load_keys`, for a server that may read the file again."""
     ring = load_keys(path)
     return None if ring is None else KeyHolder(ring, path)
+
+
+def hold_new_key(name: str) -> tuple[KeyHolder, str]:
+    """A key that is made now and stands in no file, and its text."""
+    text = make_key()
+    return KeyHolder(KeyRing((Key(name, hash_key(text)),))), text
 
 
 def load_keys(path: str | None) -> KeyRing | None:
