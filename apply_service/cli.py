@@ -210,7 +210,7 @@ def build_parser() -> ArgumentParser:
     command = add_command("mcp", "mcp.run", "[options]")
     text = "folder that agents may edit files in (default: the current one); may be repeated"
     command.add_argument("--root", action="append", metavar="FOLDER", help=text)
-    text = "serve streamable HTTP at this address, below /mcp, instead of stdio"
+    text = "serve streamable HTTP at this address, below /mcp, instead of stdio; callers need a key"
     command.add_argument("--listen", metavar="HOST:PORT", help=text)
     text = "who decides: auto (default), model, or exact, which never loads a model"
     command.add_argument("--strategy", choices=("auto", "model", "exact"), metavar="NAME", help=text)
@@ -433,7 +433,8 @@ serve the tool edit_file to coding agents (MCP)
 Serve MCP with one tool, edit_file: agents send the lines that change, the file is merged, checked and written, and the
 answer is the diff.  Only files below the roots are touched; links and .. are followed first.
 
-With --server the running service applies the edits and no model is loaded here.
+With --server the running service applies the edits and no model is loaded here.  Over HTTP callers need a key: that of
+--keys-file, or one that is made for this run and printed.
 
   apply-service mcp                                    # over stdio, for files below the current folder
   apply-service mcp --root ~/src/project -s http://127.0.0.1:8765

@@ -162,7 +162,8 @@ class Settings:
     keys_file: str | None = _http(None, (),
         "File of hashed API keys (`apply-service key`); with none, every caller is let in.")
     allow_open: bool = _http(False, (),
-        "Listen beyond loopback although there are no API keys. Anyone who can reach it may use it.")
+        "Listen beyond loopback, or serve MCP over HTTP, although there are no API keys. Anyone who can reach it may "
+        "use it.")
     rate_limit: int | None = _http(None, (1, 1_000_000),
         "Requests a minute of each API key, each edit of a batch counted; one more is answered 429.")
     concurrency_limit: int | None = _http(None, (1, 100_000),

@@ -18,6 +18,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from apply_service.api.keys import format_entry
 from apply_service.cli import build_parser, main, parse
 from apply_service.clients.http import HttpClient
 from apply_service.commands import background
@@ -103,6 +104,12 @@ def test_a_life(settings: Settings, folder: Path, capsys: pytest.CaptureFixture[
             assert main(["apply", "b.py", "update.py", "-i"]) == 0
         assert (folder / "b.py").read_text() == BEFORE.replace("return 2", "return 3")
         assert wait_for(lambda: '"/v1/apply"' in log.read_text(), 10)
+
+        (folder_of(settings) / "keys.toml").write_text(format_entry("other", "other-key-0123456789-0123456789"))
+        os.kill(server.pid, signal.SIGHUP)
+        assert wait_for(lambda: "API keys loaded: 1" in log.read_text().partition("has gone: 0")[2], 10)
+        with pytest.raises(Unauthorized):
+            HttpClient(server.url, api_key=server.key).apply(ApplyRequest(BEFORE, UPDATE))
 
         os.kill(server.pid, signal.SIGKILL)
         assert wait_for(lambda: find_server(settings) is None, 10)
