@@ -186,7 +186,8 @@ def build_parser() -> ArgumentParser:
 
     command = add_command("undo", "undo.run", "[options] FILE")
     command.add_argument("file", metavar="FILE", help="file to bring back")
-    _add_settings(command, (), ("state_dir",))
+    command.add_argument("--force", action="store_true", help="bring it back even if it is read-only")
+    _add_settings(command, (), ("state_dir", "max_file_bytes"))
 
     command = add_command("recover", "undo.recover", "[options]")
     command.add_argument("--forget", action="store_true", help="give up on it instead and leave its files as they are")
@@ -209,7 +210,7 @@ def build_parser() -> ArgumentParser:
     command = add_command("mcp", "mcp.run", "[options]")
     text = "folder that agents may edit files in (default: the current one); may be repeated"
     command.add_argument("--root", action="append", metavar="FOLDER", help=text)
-    text = "serve streamable HTTP at this address, below /mcp, instead of stdio"
+    text = "serve streamable HTTP at this address, below /mcp, instead of stdio; callers need a key"
     command.add_argument("--listen", metavar="HOST:PORT", help=text)
     text = "who decides: auto (default), model, or exact, which never loads a model"
     command.add_argument("--strategy", choices=("auto", "model", "exact"), metavar="NAME", help=text)
@@ -262,6 +263,7 @@ def _add_apply_options(command: Parser) -> None:
     add("-i", "--in-place", action="store_true", help=text)
     text = "accept an answer that may be wrong: write it, and exit with 0"
     add("-y", "--allow-doubt", action="store_true", help=text)
+    add("--force", action="store_true", help="write, rename or delete files even if they are read-only")
     add("-d", "--diff", action="store_true", help="print what changes, as a unified diff, instead of the merged file")
     add("-j", "--json", action="store_true", help="print the whole answer as JSON")
     add("-q", "--quiet", action="store_true", help="no word on standard error where all is well (exit code 0)")
@@ -431,7 +433,8 @@ serve the tool edit_file to coding agents (MCP)
 Serve MCP with one tool, edit_file: agents send the lines that change, the file is merged, checked and written, and the
 answer is the diff.  Only files below the roots are touched; links and .. are followed first.
 
-With --server the running service applies the edits and no model is loaded here.
+With --server the running service applies the edits and no model is loaded here.  Over HTTP callers need a key: that of
+--keys-file, or one that is made for this run and printed.
 
   apply-service mcp                                    # over stdio, for files below the current folder
   apply-service mcp --root ~/src/project -s http://127.0.0.1:8765

@@ -1,13 +1,15 @@
-"""How processes of ours find their modules: never in the current folder, nor in a folder of the user's project.
+"""How processes of ours find modules and programs: never in the current folder, nor in one of the user's project.
 
 Python puts the current folder first on the module path of `python -m` and `python -c`, and the folders of PYTHONPATH
 before its own library.  A file `random.py` in a cloned project would then run in our place.  So every process that we
-start gets `-P`, no PYTHONPATH, and our own folder last.
+start gets `-P`, no PYTHONPATH, and our own folder last.  Windows looks for programs in the current folder first, and so
+does `shutil.which` there: `find_program` does not.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -32,6 +34,19 @@ def python_command(module: str, function: str = "main") -> list[str]:
 def clean_environment() -> dict[str, str]:
     """This process's environment for a child: what it starts in turn does not see the current folder either."""
     return {**{name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, "PYTHONSAFEPATH": "1"}
+
+
+def find_program(name: str) -> str | None:
+    """The file of a program, which is looked for in the absolute folders of PATH; None if there is none.  A path stays
+    what it is."""
+    if os.path.dirname(name):
+        return shutil.which(name)
+    endings = os.environ.get("PATHEXT", ".EXE").split(";") if sys.platform == "win32" else []
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        for ending in (*endings, "") if os.path.isabs(folder) else ():
+            if (found := shutil.which(os.path.join(folder, name + ending))) is not None:
+                return found
+    return None
 
 
 def _additions() -> list[str]:

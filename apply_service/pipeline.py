@@ -33,6 +33,7 @@ from apply_service.edits.fidelity import (
     normalise,
     ops_from_texts,
     refuse_altered,
+    refuse_nul,
     restore,
     with_mark,
     with_own_ends,
@@ -47,7 +48,6 @@ from apply_service.errors import (
     CheckFailed,
     EmptyUpdate,
     InvalidField,
-    NulByte,
     StaleBase,
     Truncated,
     UnknownModel,
@@ -178,8 +178,7 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
     if not request.update.strip() and not request.instruction.strip():
         raise EmptyUpdate("there is no edit", value=request.update, remedy="send `update` or `instruction`")
     for name in ("original", "update", "instruction"):
-        if (at := getattr(request, name).find("\0")) >= 0:
-            raise NulByte(f"`{name}` holds a NUL character", value=at, remedy="send text, not binary data")
+        refuse_nul(f"`{name}`", getattr(request, name))
     if request.model is not None and request.model not in runtime.models:
         message, models = "this service has no such model", list(runtime.models)
         raise UnknownModel(message, value=request.model, limit=models, remedy=ONE_OF)
@@ -263,8 +262,8 @@ def finish(
     request: ApplyRequest, edit: ReadEdit, outcome: Outcome, seconds: Mapping[str, float] | None = None
 ) -> ApplyResult:
     """Check the text, restore the original's bytes, and put the answer together.  `seconds`: of each earlier stage.
-    Raises AlteredBytes: a byte outside the edit would change; CheckFailed, Truncated: a check with the rule `fail` has
-    findings.  Truncation has this rule by default."""
+    Raises AlteredBytes: a byte outside the edit would change; NulByte: the text holds one; CheckFailed, Truncated: a
+    check with the rule `fail` has findings.  Truncation has this rule by default."""
     # Over 60 lines, half of them the fields of the answer: what becomes of a decided text is read once, from the top.
     watch, job = Stopwatch(dict(seconds or {})), edit.job
     checks = edit.check(outcome.merged)
@@ -279,6 +278,7 @@ def finish(
     ops = attribute_ops(job.original, outcome.merged, job.prediction)
     merged_code = restore(request.original, ops, job.prediction.ends if ops is job.prediction.ops else None)
     refuse_altered(request.original, merged_code, ops)
+    refuse_nul("the result", merged_code)  # an edit can name one without holding it: JSON's \\u0000
     watch.lap("restore_s")
     verdicts = (*strategy_verdicts(job, outcome), *checks)
     rules = {**DEFAULT_RULES, **request.on_verdict}

@@ -163,7 +163,8 @@ class Settings:
     keys_file: str | None = _http(None, (),
         "File of hashed API keys (`apply-service key`); with none, every caller is let in.")
     allow_open: bool = _http(False, (),
-        "Listen beyond loopback although there are no API keys. Anyone who can reach it may use it.")
+        "Listen beyond loopback, or serve MCP over HTTP, although there are no API keys. Anyone who can reach it may "
+        "use it.")
     rate_limit: int | None = _http(None, (1, 1_000_000),
         "Requests a minute of each API key, each edit of a batch counted; one more is answered 429.")
     concurrency_limit: int | None = _http(None, (1, 100_000),
@@ -262,6 +263,9 @@ class Settings:
         "URL of a running service that is asked instead of loading a model. `auto`: `apply` asks the one of "
         "`apply-service start` if it runs, has the same model, and no option of an engine is given; `mcp` none.")
     api_key: str | None = _command(None, (), "API key that `apply` sends to `server`.", is_secret=True)
+    max_file_bytes: int = _command(64 * 2**20, (1, 2**40),
+        "Largest file that `apply` and `undo` read, in bytes: the file, its snippet, a patch, a batch, and every file "
+        "that these name. Over MCP `max_body_bytes` holds too.")
     color: str = _command("auto", ("auto", "always", "never"),
         "Coloured diffs; `auto` colours a terminal unless NO_COLOR is set.")
     state_dir: str | None = _backups(None, (), "Folder for backups; none takes the platform's own place for state.")
@@ -365,6 +369,16 @@ def load_settings(
         if spec.is_optional and values.get(spec.name) == NO_VALUE:
             values[spec.name] = None
     return Settings(**values)
+
+
+def own_places(settings: Settings, *, config: str | Path | None = None) -> tuple[Path, ...]:
+    """Where state, configuration and keys lie, those of the platform's usual places and those in force: no edit that
+    somebody else asks for may reach them.  `config`: as for `load_settings`."""
+    named = [config if config is not None else os.environ.get(CONFIG_VARIABLE), settings.keys_file]
+    places = [settings.state_path, *(Path(name).expanduser() for name in named if name)]
+    with suppress(RuntimeError):  # this user has no home, and so no usual places
+        places += [platform_state_path(os.environ), platform_config_path(os.environ).parent]
+    return tuple(places)
 
 
 def _read_file(path: Path) -> dict[str, Any]:

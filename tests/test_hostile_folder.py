@@ -217,7 +217,7 @@ def test_a_background_server_does_not_either(trap: Trap, way: tuple[str, ...]) -
     try:
         trap.run("start", command=way)
         trap.marks.unlink(missing_ok=True)
-        del trap.environment["PYTHONPATH"], way
+        trap.environment.pop("PYTHONPATH", None)
         pid = json.loads(trap.run("status", "--json"))["pid"]
         trap.run("apply", "shop.py", "update.txt", "--in-place")
     finally:

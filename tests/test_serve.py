@@ -16,9 +16,10 @@ from urllib.request import urlopen
 
 import pytest
 
+from apply_service.api.keys import format_entry
 from apply_service.clients.http import HttpClient
 from apply_service.commands.serve import greet, open_listener
-from apply_service.errors import ApplyError, Truncated
+from apply_service.errors import ApplyError, Truncated, Unauthorized
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest
 from tests.doubles import wait_for
@@ -103,6 +104,52 @@ def test_a_stopped_server_answers_what_it_accepted(model: Path, number: signal.S
     assert answers[-1] == Truncated.code
 
 
+def test_a_hangup_reads_the_keys_again(model: Path, tmp_path: Path) -> None:
+    """A stream whose key has gone ends; a file that can't be used is told, and changes nothing; without keys, a hangup
+    is the end, as ever."""
+    keys, (one, other) = tmp_path / "keys.toml", ("one-key-0123456789-0123456789", "other-key-0123456789-0123456789")
+    keys.write_text(format_entry("one", one) + format_entry("other", other))
+    with serving(model, "--keys-file", str(keys)) as (url, process):
+        assert process.stderr is not None
+        answers: list[str] = []
+        thread = threading.Thread(target=_collect, args=(url, answers, one))
+        thread.start()
+        assert wait_for(lambda: bool(answers), 30)
+        keys.write_text(format_entry("other", other))
+        process.send_signal(signal.SIGHUP)
+        thread.join(30)
+        assert answers[-1] == Unauthorized.code
+        _read_until(process, "API keys loaded: 1; requests in progress whose key has gone: 1")
+        for key, status in ((one, Unauthorized.code), (other, "")):
+            assert _refusal(url, key) == status
+        keys.write_text("")
+        process.send_signal(signal.SIGHUP)
+        _read_until(process, "the API keys stay as they were: ")
+        assert _refusal(url, other) == ""
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    with serving(model) as (_, process):
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(30) == -signal.SIGHUP
+
+
+def test_a_hangup_before_it_listens_ends_nothing(model: Path, tmp_path: Path) -> None:
+    keys, key = tmp_path / "keys.toml", "one-key-0123456789-0123456789"
+    keys.write_text(format_entry("one", key))
+    command = [*COMMAND, "serve", "--port", "0", "--model", str(model), "--keys-file", str(keys)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            # A handler for it is there: bit 0 of the caught signals.
+            status = Path(f"/proc/{process.pid}/status")
+            if not status.exists():
+                pytest.skip("needs /proc")
+            assert wait_for(lambda: bool(int(status.read_text().split("SigCgt:")[1].split()[0], 16) & 1), 30)
+            process.send_signal(signal.SIGHUP)
+            assert _refusal(_url(process), key) == ""
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("wait_s", [0.1, 0.6])
 def test_ctrl_c_while_workers_still_start(wait_s: float, model: Path) -> None:
     command = [*COMMAND, "serve", "--port", "0", "--model", str(model)]
@@ -153,9 +200,18 @@ def test_a_model_that_is_none(tmp_path: Path) -> None:
     assert "none" in done.stderr
 
 
-def _collect(url: str, answers: list[str]) -> None:
+def _refusal(url: str, key: str) -> str:
+    """The code of the error that an edit with this key gets; empty if there is none."""
     try:
-        for event in HttpClient(url).stream(LONG):
+        HttpClient(url, api_key=key).apply(ApplyRequest(ORIGINAL.decode(), DIFF.decode()))
+    except ApplyError as error:
+        return error.code
+    return ""
+
+
+def _collect(url: str, answers: list[str], key: str | None = None) -> None:
+    try:
+        for event in HttpClient(url, api_key=key).stream(LONG):
             answers.append(type(event).__name__)
     except ApplyError as error:
         answers.append(error.code)
@@ -172,6 +228,12 @@ def _run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
 
 def _environment(folder: Path) -> dict[str, str]:
     return os.environ | {"XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
+
+
+def _read_until(process: "subprocess.Popen[str]", words: str) -> None:
+    assert process.stderr is not None
+    while words not in (line := process.stderr.readline()):
+        assert line
 
 
 def _url(process: "subprocess.Popen[str]") -> str:

@@ -1,12 +1,13 @@
 """The HTTP application: one FastAPI app with the dialects and health routes, inside the middleware.
 
-A request passes the middleware in this order: cross-origin rules, id and log line, authentication, limits.  Then it
-reaches its dialect.  This module neither opens nor closes the service.
+A request passes the middleware in this order: unread bodies, cross-origin rules, id and log line, authentication,
+limits.  Then it reaches its dialect.  This module neither opens nor closes the service.
 """
 
 from __future__ import annotations
 
 from importlib.metadata import version
+from pathlib import PureWindowsPath
 from typing import Any, NoReturn
 
 from fastapi import APIRouter, FastAPI, Request, Security
@@ -18,15 +19,15 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, Response
 
-from apply_service.api import native, openai, playground, responses
+from apply_service.api import docs_page, native, openai, playground, responses
 from apply_service.api.auth import AuthMiddleware
 from apply_service.api.calls import REQUEST_ID, CallMiddleware, note_outcome, this_call
 from apply_service.api.dialect import state_of
-from apply_service.api.docs_page import render_docs
 from apply_service.api.errors import ErrorBody, from_status
-from apply_service.api.keys import load_keys
+from apply_service.api.keys import hold_keys
 from apply_service.api.limits import RATE_HEADERS, BodyBudget, LimitMiddleware
 from apply_service.api.metrics import Metrics
+from apply_service.api.unread import UnreadBodies
 from apply_service.errors import NotReady
 from apply_service.service import Service
 from apply_service.settings import Settings
@@ -34,8 +35,9 @@ from apply_service.settings import Settings
 
 def create_app(service: Service, settings: Settings) -> FastAPI:
     """The application over a running service.  Raises SettingsError: the file of API keys is not valid."""
-    metrics, budget, keys = Metrics(service, settings), BodyBudget(settings), load_keys(settings.keys_file)
-    cors, own_host = settings.cors_origins, None if settings.allow_open else settings.host.lower()
+    metrics, budget, keys = Metrics(service, settings), BodyBudget(settings), hold_keys(settings.keys_file)
+    has_any_name = settings.allow_open or keys is not None
+    cors, own_host = settings.cors_origins, None if has_any_name else settings.host.lower()
     exposed = [REQUEST_ID, "Retry-After", *RATE_HEADERS]
     cors_rules: dict[str, Any] = {"allow_origins": cors, "allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
     app = FastAPI(
@@ -48,6 +50,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         # `AuthMiddleware` checks the keys; this only documents in OpenAPI how to send one
         dependencies=[Security(HTTPBearer(scheme_name="key", auto_error=False))] if keys is not None else [],
         middleware=[  # outermost first
+            Middleware(UnreadBodies),
             *([Middleware(CORSMiddleware, expose_headers=exposed, **cors_rules)] if cors else []),
             Middleware(CallMiddleware, on_end=metrics.observe_call),
             Middleware(
@@ -61,6 +64,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         ],
     )
     app.state.service, app.state.settings, app.state.metrics, app.state.budget = service, settings, metrics, budget
+    app.state.keys = keys
     for part in (native.router, openai.router, responses.router, router, *playground.routers(settings)):
         app.include_router(part)
     app.add_exception_handler(HTTPException, on_http_error)
@@ -116,19 +120,25 @@ async def readyz(request: Request) -> Readiness:
         raise NotReady(message, value=budget.n_held, limit=budget.limit, remedy="wait a moment")
     if not service.has_room:
         raise NotReady("the queue is full", value=n_waiting, limit=limit, remedy="wait a moment")
+    name = str if this_call().is_known else public_name
     return Readiness(
         status="ready",
-        model=settings.model,
-        models=list(settings.model_sources),
+        model=name(settings.model),
+        models=list(map(name, settings.model_sources)),
         n_active=service.n_active,
         queue_length=n_waiting,
         queue_limit=limit,
     )
 
 
+def public_name(model: str) -> str:
+    """What strangers are told of a model's name, which may be its place on this machine: no folders."""
+    return PureWindowsPath(model).name or "model"
+
+
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> HTMLResponse:
-    return HTMLResponse(render_docs(request.app.openapi()))
+    return HTMLResponse(docs_page.render_docs(request.app.openapi()), headers=docs_page.HEADERS)
 
 
 @router.get("/metrics", include_in_schema=False)

@@ -6,18 +6,29 @@ Without configured keys, anyone who can reach the address may call, but no web p
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import re
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apply_service.api.calls import this_call
-from apply_service.api.keys import KeyRing
+from apply_service.api.keys import Key, KeyHolder
 from apply_service.errors import OriginRefused, SettingsError, Unauthorized
 from apply_service.settings import Settings
 
 PAGE_PATHS = frozenset({"/", "/playground.css", "/playground.js", "/playground-examples.js"})
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"}) | PAGE_PATHS
+HOST = re.compile(
+    r"""(?: \[ (?P<ipv6> [0-9A-Fa-f:.]+ ) \] | (?P<name> [A-Za-z0-9_-]+ (?: \.[A-Za-z0-9_-]+ )* \.? ) )
+    (?: : (?P<port> [0-9]{1,5} ) )?""",
+    re.VERBOSE,
+)
+"""A Host header as browsers write it: RFC 3986's host and port, without what only other clients send (an empty port,
+percent signs, zones)."""
+MAX_PORT = 65535
+SCHEMES = ("http", "https")
 
 
 class AuthMiddleware:
@@ -27,7 +38,7 @@ class AuthMiddleware:
         self,
         app: ASGIApp,
         *,
-        keys: KeyRing | None,
+        keys: KeyHolder | None,
         cors_origins: tuple[str, ...],
         own_host: str | None = None,
         has_playground: bool = False,
@@ -41,42 +52,67 @@ class AuthMiddleware:
         self._cors_origins = cors_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
-            headers = Headers(scope=scope)
-            if self._keys is None:
-                self._refuse_web_pages(headers, scope.get("server"))
-            else:
-                kind, _, text = headers.get("authorization", "").partition(" ")
-                sent = text.strip() if kind.lower() == "bearer" else ""
-                sent = sent or headers.get("x-api-key", "")
-                call, key = this_call(), self._keys.find(sent) if sent else None
-                if key is None:
-                    call.headers["WWW-Authenticate"] = "Bearer"
-                    what = "the API key is not one of this service" if sent else "the API key is missing"
-                    raise Unauthorized(what, remedy="send the header Authorization: Bearer KEY")
-                call.key = key
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        call, headers = this_call(), Headers(scope=scope)
+        try:
+            self._refuse_web_pages(headers, scope.get("server"))
+            if self._keys is not None:
+                call.key = self._find_key(headers, self._keys)
+            call.is_known = True
+        except (Unauthorized, OriginRefused):
+            if scope["path"] not in OPEN_PATHS:
+                raise
+        if self._keys is None or not call.is_known:
+            await self._app(scope, receive, send)
+            return
+        with self._keys.in_use(call.key, call.revoke):
+            try:
+                async with asyncio.timeout(None) as cut:
+                    call.on_revoked = lambda _: cut.reschedule(0)  # unless what works on it can end it better
+                    await self._app(scope, receive, send)
+            except TimeoutError:
+                call.refuse_revoked()
+                raise
+
+    def _find_key(self, headers: Headers, keys: KeyHolder) -> Key:
+        kind, _, text = headers.get("authorization", "").partition(" ")
+        sent = text.strip() if kind.lower() == "bearer" else ""
+        sent = sent or headers.get("x-api-key", "")
+        if key := keys.find(sent) if sent else None:
+            return key
+        what = "the API key is not one of this service" if sent else "the API key is missing"
+        raise Unauthorized(what, remedy="send the header Authorization: Bearer KEY")
 
     def _refuse_web_pages(self, headers: Headers, server: tuple[str, int | None] | None) -> None:
         """Browsers send `Origin`, except with plain GETs to the page's own host.  DNS can point that host at this
         machine, so on loopback only its own names are accepted."""
-        origin, host = headers.get("origin"), headers.get("host")
-        is_own_page = self._has_playground and host is not None and origin in (f"http://{host}", f"https://{host}")
-        is_own_page = is_own_page and self._is_own_name(host or "")
-        if origin is not None and not is_own_page and not {"*", origin} & set(self._cors_origins):
-            message = "web pages of this origin may not call the service"
-            raise OriginRefused(message, value=origin, limit=list(self._cors_origins), remedy="add it to cors_origins")
-        if self._own_host is None or host is None or server is None or not _is_loopback(server[0]):
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if self._keys is not None:
+            origins = []  # a page that has a key may call
+        has_own_name = len(hosts) == 1 and self._is_own_name(hosts[0])
+        is_own_page = self._has_playground and has_own_name and origins in ([f"{s}://{hosts[0]}"] for s in SCHEMES)
+        is_named = len(origins) == 1 and not {"*", *origins}.isdisjoint(self._cors_origins)
+        if origins and not is_own_page and not is_named:
+            message, limit = "web pages of this origin may not call the service", list(self._cors_origins)
+            raise OriginRefused(message, value=", ".join(origins), limit=limit, remedy="add it to cors_origins")
+        if self._own_host is None or not hosts or server is None or not _is_loopback(server[0]):
             return
-        if not self._is_own_name(host):
+        if not has_own_name:
             message = "the service may not be called by this host name"
             remedy = "ask one of these, or configure API keys or allow_open"
-            raise OriginRefused(message, value=host, limit=["localhost", "127.0.0.1", "[::1]"], remedy=remedy)
+            limit = ["localhost", "127.0.0.1", "[::1]"]
+            raise OriginRefused(message, value=", ".join(hosts), limit=limit, remedy=remedy)
 
     def _is_own_name(self, host: str) -> bool:
         """Whether no foreign name server can have made up this host: an address, or a name of this machine."""
-        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-        name = name.rstrip(".").lower()
+        found = HOST.fullmatch(host)
+        if found is None or int(found["port"] or 0) > MAX_PORT:
+            return False
+        if found["ipv6"] is not None:
+            return isinstance(_address(found["ipv6"]), ipaddress.IPv6Address)
+        name = found["name"].removesuffix(".").lower()
         return name in ("localhost", self._own_host) or name.endswith(".localhost") or _address(name) is not None
 
 

@@ -21,9 +21,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from apply_service.api.browser_policy import NO_PAGE
 from apply_service.api.errors import error_json, headers_of, status_of
 from apply_service.api.keys import NO_KEY, Key
-from apply_service.errors import ApplyError, EngineFailure
+from apply_service.errors import ApplyError, EngineFailure, Unauthorized
 from apply_service.serving.ticket import Ticket
 from apply_service.settings import Settings
 from apply_service.types import ApplyResult, FinalEvent
@@ -44,17 +45,37 @@ class HttpCall:
 
     request_id: str
     key: Key = NO_KEY
+    is_known: bool = False
+    """Whether the caller has a key of the service, or may call without one.  Some paths are for all others, too."""
     results: list[ApplyResult] = field(default_factory=list)
     errors: list[ApplyError] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     """Additional headers of the response."""
     count_edits: Callable[[int], None] = lambda _: None
     """Counts that many more edits against the key's rate limit (see `limits`)."""
+    is_revoked: bool = False
+    """Whether the key has gone since the request began."""
+    on_revoked: Callable[[ApplyError], object] = lambda _: None
+    """Ends what is in progress, with that error."""
+
+    def revoke(self) -> None:
+        """Note that the key has gone, and end what is in progress."""
+        self.is_revoked = True
+        self.on_revoked(_revoked())
+
+    def refuse_revoked(self) -> None:
+        """Raises Unauthorized if the key has gone."""
+        if self.is_revoked:
+            raise _revoked()
 
     def note_error(self, error: ApplyError) -> None:
         """Add an error unless it was added before."""
         if not any(error is known for known in self.errors):
             self.errors.append(error)
+
+
+def _revoked() -> Unauthorized:
+    return Unauthorized("the API key is no longer one of this service", remedy="send another key")
 
 
 current_call: ContextVar[HttpCall | None] = ContextVar("apply_call", default=None)
@@ -108,7 +129,10 @@ class CallMiddleware:
             nonlocal status, has_begun, n_bytes
             if message["type"] == "http.response.start":
                 status, has_begun = message["status"], True
-                MutableHeaders(scope=message).update({REQUEST_ID: call.request_id, **call.headers})
+                headers = MutableHeaders(scope=message)
+                headers.update({REQUEST_ID: call.request_id, **call.headers})
+                for name, value in NO_PAGE.items():
+                    headers.setdefault(name, value)
             n_bytes += len(message.get("body", b""))
             await send(message)
 

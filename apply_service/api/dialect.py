@@ -8,6 +8,7 @@ application's state holds `service` and `settings`.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -20,6 +21,7 @@ from starlette.responses import Response, StreamingResponse
 
 from apply_service.api.calls import this_call
 from apply_service.api.errors import codes_by_status, error_json, error_model
+from apply_service.api.unread import declared_bytes
 from apply_service.deadline import cancelled_error
 from apply_service.errors import ApplyError, TooLarge, UnknownModel, UnsupportedMediaType
 from apply_service.service import Service
@@ -34,8 +36,8 @@ SSE_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 PARSED_AT_ONCE = 64 * 1024
 """Larger bodies are not parsed on the event loop; at this size the slowest JSON takes 40 ms."""
 DRAIN_FACTOR = 4
-"""An oversized body is read and dropped up to this multiple of the limit.  A client that is still sending when the
-connection closes would not see the answer."""
+"""An oversized body is read and dropped up to this multiple of the limit, unless it declares to be longer.  Many
+clients don't see an answer that comes while they are still sending."""
 LARGE_CHARS = 500_000
 """Writing an answer with this much text as JSON takes ten milliseconds."""
 LARGE_EDIT_CHARS = 1000
@@ -78,6 +80,8 @@ async def read_call(request: Request, parse: Callable[[bytes], T]) -> T:
         raise UnsupportedMediaType("the body must not be compressed", value=encoding, limit="identity", remedy=remedy)
     service, settings = state_of(request)
     max_bytes, chunks, n_bytes = settings.max_body_bytes, list[bytes](), 0
+    if DRAIN_FACTOR * max_bytes < (n_declared := declared_bytes(request.headers)) < math.inf:
+        raise _oversized(int(n_declared), max_bytes)
     try:
         async for chunk in request.stream():
             n_bytes += len(chunk)
@@ -88,10 +92,14 @@ async def read_call(request: Request, parse: Callable[[bytes], T]) -> T:
     except ClientDisconnect:
         raise cancelled_error() from None
     if n_bytes > max_bytes:
-        remedy = "send less, or raise max_body_bytes"
-        raise TooLarge("the body is too large", value=n_bytes, limit=max_bytes, remedy=remedy)
+        raise _oversized(n_bytes, max_bytes)
     body = b"".join(chunks)
     return parse(body) if n_bytes <= PARSED_AT_ONCE else await service.call(partial(parse, body))
+
+
+def _oversized(n_bytes: int, limit: int) -> TooLarge:
+    remedy = "send less, or raise max_body_bytes"
+    return TooLarge("the body is too large", value=n_bytes, limit=limit, remedy=remedy)
 
 
 def state_of(request: Request) -> tuple[Service, Settings]:
@@ -101,7 +109,8 @@ def state_of(request: Request) -> tuple[Service, Settings]:
 
 def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
     """The request with its owner, and with the model's own name in place of an alias.  Raises TooLarge: original or
-    update have more lines than `max_lines`; UnknownModel."""
+    update have more lines than `max_lines`; UnknownModel; Unauthorized: the key has gone."""
+    this_call().refuse_revoked()
     for name, text in (("original", wanted.original), ("update", wanted.update)):
         if (n_lines := text.count("\n") + 1) > settings.max_lines:
             remedy = "send a part of it, or raise max_lines"
@@ -121,15 +130,16 @@ def model_names(settings: Settings) -> dict[str, str]:
     return own | {alias: model or settings.model for alias, _, model in pairs if alias not in own}
 
 
-def watch_client(request: Request, on_gone: Callable[[], object]) -> asyncio.Task[None]:
-    """A task that calls `on_gone` when the client disconnects.  The body must have been read.  Cancel the task when the
-    answer is out."""
+def watch_client(request: Request, give_up: Callable[[ApplyError], object]) -> asyncio.Task[None]:
+    """A task that calls `give_up` when the client disconnects.  If its key is revoked, that is called as well.  The
+    body must have been read.  Cancel the task when the answer is out."""
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
-        on_gone()
+        give_up(cancelled_error())
 
+    this_call().on_revoked = give_up
     return asyncio.create_task(watch())
 
 
@@ -138,7 +148,7 @@ async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *,
     """Admit the request and answer it.  The body must have been read.  Raises ApplyError only before the first byte."""
     service, settings = state_of(request)
     ticket = service.submit(admissible(wanted, settings))
-    watcher = watch_client(request, ticket.cancel)
+    watcher = watch_client(request, ticket.end)
 
     def write(event: ApplyEvent) -> list[bytes]:
         if stream:
@@ -161,13 +171,16 @@ async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *,
             watcher.cancel()
 
     async def guarded() -> AsyncGenerator[bytes]:
+        call = this_call()
         try:
             async with aclosing(rest):
+                call.refuse_revoked()
                 yield first
                 async for piece in rest:
+                    call.refuse_revoked()
                     yield piece
         except ApplyError as error:
-            this_call().note_error(error)
+            call.note_error(error)
             yield sse_event(error_json(error, request.scope["path"]), reply.error_event)
 
     rest = pieces()

@@ -130,6 +130,8 @@ def codes_by_status(path: str = "") -> dict[int, list[str]]:
 def headers_of(error: ApplyError, path: str = "") -> dict[str, str]:
     """The headers of an error's response at this path."""
     headers = {}
+    if isinstance(error, errors.Unauthorized):
+        headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, errors.Overloaded | errors.NotReady):
         headers["Retry-After"] = str(RETRY_AFTER_S)
     if isinstance(error, errors.Overloaded) and path.startswith(FLAT_PATH):  # what Relace's clients read of a 429

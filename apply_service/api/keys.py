@@ -11,10 +11,13 @@ A key is 256 random bits, so nobody can search for it by its plain SHA-256, and 
 
 from __future__ import annotations
 
+import contextlib
 import hmac
+import logging
 import re
 import secrets
 import tomllib
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +32,8 @@ GOOD_KEY = re.compile(rf"[!-~]{{{MIN_KEY_CHARS},}}")
 HASH = re.compile(r"[0-9a-f]{64}")
 MAX_LIMIT = 1_000_000
 LIMITS = ("rate_limit", "concurrency_limit")
+
+log = logging.getLogger(__name__)
 
 
 class Key(NamedTuple):
@@ -54,6 +59,52 @@ class KeyRing(NamedTuple):
         return found[0] if found else None
 
 
+class KeyHolder:
+    """The keys that are valid now: those of a file, which can be read again while requests are in progress."""
+
+    def __init__(self, ring: KeyRing, path: str | None = None) -> None:
+        """`path`: the file that `reload` reads."""
+        self._ring = ring
+        self._path = path
+        self._in_use: set[tuple[Key, Callable[[], None]]] = set()
+
+    @property
+    def has_file(self) -> bool:
+        return self._path is not None
+
+    def find(self, text: str) -> Key | None:
+        """The valid key with this text."""
+        return self._ring.find(text)
+
+    @contextlib.contextmanager
+    def in_use(self, key: Key, revoke: Callable[[], None]) -> Iterator[None]:
+        """Call `revoke` if the key goes while the block is open."""
+        use = (key, revoke)
+        self._in_use.add(use)
+        try:
+            yield
+        finally:
+            self._in_use.discard(use)
+
+    def reload(self, level: int = logging.WARNING) -> None:
+        """Read the file again: keys that it no longer has are refused from now on.  If it can't be used, the old keys
+        stay valid, and an error is logged.  `level`: that of the line which tells how many keys there are."""
+        try:
+            ring = load_keys(self._path)
+        except SettingsError as error:
+            log.error("the API keys stay as they were: %s", error.message)
+            return
+        if ring is None:
+            return
+        self._ring = ring
+        valid = {(key.name, key.sha256) for key in ring.keys}
+        revoked = [revoke for key, revoke in self._in_use if (key.name, key.sha256) not in valid]
+        n_keys, n_revoked = len(ring.keys), len(revoked)
+        log.log(level, "API keys loaded: %d; requests in progress whose key has gone: %d", n_keys, n_revoked)
+        for revoke in revoked:
+            revoke()
+
+
 def make_key() -> str:
     """A new key.  Some clients take only one that begins with `sk-`."""
     return f"sk-apply-{secrets.token_urlsafe(32)}"
@@ -76,6 +127,18 @@ def format_entry(name: str, text: str) -> str:
     return f'[[key]]\nname = "{name}"\nsha256 = "{hash_key(text)}"\n'
 
 
+def hold_keys(path: str | None) -> KeyHolder | None:
+    """As `load_keys`, for a server that may read the file again."""
+    ring = load_keys(path)
+    return None if ring is None else KeyHolder(ring, path)
+
+
+def hold_new_key(name: str) -> tuple[KeyHolder, str]:
+    """A key that is made now and stands in no file, and its text."""
+    text = make_key()
+    return KeyHolder(KeyRing((Key(name, hash_key(text)),))), text
+
+
 def load_keys(path: str | None) -> KeyRing | None:
     """The keys in a file; None if no file is given.  Raises SettingsError: the file can't be read, has no keys, or a
     malformed entry."""
@@ -95,7 +158,7 @@ def load_keys(path: str | None) -> KeyRing | None:
     keys: list[Key] = []
     for entry in entries:
         if not isinstance(entry, dict):
-            raise bad(f"an entry is a table [[key]], not {entry!r}")
+            raise bad("an entry is a table [[key]]")  # it may be a key, which no message quotes
         if unknown := sorted(entry.keys() - {"name", "sha256", *LIMITS}):
             raise bad(f"an entry may hold name, sha256, {', '.join(LIMITS)}, not {unknown[0]!r}")
         name, digest = entry.get("name"), entry.get("sha256")

@@ -132,10 +132,10 @@ class LimitMiddleware:
         times = self._last_minute(call.key)
         is_within = len(times) + n_edits <= limit
         if is_within:
-            times.extend([time.time()] * n_edits)
-        reset_s = self._tell_rate(call)
+            times.extend([time.monotonic()] * n_edits)
+        left_s = self._tell_rate(call)
         if not is_within:
-            wait_s = max(1, math.ceil(reset_s - time.time()))
+            wait_s = max(1, math.ceil(left_s))
             call.headers["Retry-After"] = str(wait_s)
             raise RateLimited(
                 "this API key has sent its requests of this minute",
@@ -145,23 +145,23 @@ class LimitMiddleware:
             )
 
     def _last_minute(self, key: Key) -> deque[float]:
-        """The times of the key's counted requests that still count, the oldest first."""
-        times, start = self._times[key.name], time.time() - WINDOW_S
+        """When the key's requests that still count came, the oldest first, by the clock that nobody sets."""
+        times, start = self._times[key.name], time.monotonic() - WINDOW_S
         while times and times[0] < start:
             times.popleft()
         return times
 
     def _tell_rate(self, call: HttpCall) -> float:
-        """Put the key's rate, if it has a limit, into the headers.  Returns when the oldest request stops counting."""
+        """Put the key's rate, if it has a limit, into the headers.  Returns how many seconds the oldest request counts
+        on."""
         limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:
             return 0.0
         times = self._last_minute(call.key)
-        reset_s = (times[0] if times else time.time()) + WINDOW_S
-        call.headers.update(
-            zip(RATE_HEADERS, map(str, (limit, max(0, limit - len(times)), math.ceil(reset_s))), strict=True)
-        )
-        return reset_s
+        left_s = WINDOW_S - (time.monotonic() - times[0] if times else 0.0)
+        reset = math.ceil(time.time() + left_s)
+        call.headers.update(zip(RATE_HEADERS, map(str, (limit, max(0, limit - len(times)), reset)), strict=True))
+        return left_s
 
 
 def _overloaded(who: str, n_requests: int, limit: int) -> Overloaded:

@@ -20,7 +20,7 @@ from apply_service.api.schema import BatchRequest, NativeRequest
 from apply_service.batch import BatchResult
 from apply_service.batch.edits import apply_edits, share_deadline
 from apply_service.batch.patch import apply_patch_request
-from apply_service.deadline import cancelled_error
+from apply_service.errors import ApplyError
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 
 EVENTS = ("token", "hunk", "verdict", "final", "error")
@@ -91,13 +91,18 @@ async def batch(request: Request) -> Response:
         n_chars = sum(map(len, texts))  # in a process beside the engine, where there are any
         return await service.call(partial(apply_patch_request, patch), n_chars, timeout_s=settings.default_timeout_s)
 
-    work = asyncio.create_task(apply_batch())
-    watcher = watch_client(request, work.cancel)
+    work, ends = asyncio.create_task(apply_batch()), list[ApplyError]()
+
+    def give_up(error: ApplyError) -> None:
+        ends.append(error)
+        work.cancel()
+
+    watcher = watch_client(request, give_up)
     try:
         result = await work
     except asyncio.CancelledError:
-        if watcher.done():
-            raise cancelled_error() from None
+        if ends:
+            raise ends[0] from None
         raise
     finally:
         watcher.cancel()

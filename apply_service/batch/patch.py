@@ -13,7 +13,7 @@ from apply_service.batch import BatchItem, BatchResult, PatchRequest, PatchSourc
 from apply_service.batch.edits import refuse_same_paths
 from apply_service.edits.diff import FileNames, change_diff_text
 from apply_service.edits.envelope import match_files
-from apply_service.edits.fidelity import SourceText, normalise, with_mark, with_own_ends
+from apply_service.edits.fidelity import SourceText, normalise, refuse_nul, with_mark, with_own_ends
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes
 from apply_service.edits.reply import OTHER_FILES, FoundEdit, named_files, read_patch_reply
 from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
@@ -30,8 +30,9 @@ PLAIN_MODES = ("100644", "100755")
 def apply_patch_request(request: PatchRequest) -> BatchResult:
     """Every file that the patch touches, in its order.  Raises MalformedEdit: the patch is not readable or names no
     file, or a file begins with two byte-order marks; InvalidField: a file is there twice, or `on_verdict` names an
-    unknown check."""
+    unknown check; NulByte."""
     refuse_unknown_checks(request.on_verdict)
+    refuse_nul("`patch`", request.patch)
     if request.files:
         refuse_same_paths([source.path for source in request.files])
     sources = {source.path: source for source in request.files}

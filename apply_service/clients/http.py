@@ -187,7 +187,9 @@ class HttpClient:
         method, target = "GET" if payload is None else "POST", self._parts.path.rstrip("/") + path
         self._connections.add(connection)
         try:
-            with contextlib.suppress(BrokenPipeError):  # refused while sending; the answer says why
+            with contextlib.suppress(
+                BrokenPipeError, ConnectionResetError
+            ):  # refused while sending; the answer says why
                 body = json.dumps(payload).encode() if isinstance(payload, Mapping) else payload
                 connection.request(method, target, body, headers)
             with contextlib.closing(connection.getresponse()) as response:

@@ -22,7 +22,7 @@ from apply_service.commands.output import OK, REFUSED
 from apply_service.commands.request import (
     STANDARD_INPUT,
     UTF8,
-    answer_request,
+    Answerer,
     merged_bytes,
     original_fields,
     read_bytes,
@@ -63,32 +63,33 @@ def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command and return the exit code.  Raises ApplyError."""
     chosen = choose_server(arguments, settings)
     refuse_unused(arguments, chosen)
-    store = open_store(chosen) if arguments.in_place else None
+    store = open_store(arguments, chosen) if arguments.in_place else None
+    answerer = Answerer(chosen, is_unbidden=settings.server == AUTO and chosen.server is not None)
     if arguments.batch is not None or arguments.patch is not None:
         from apply_service.commands import batch
 
-        code = batch.run(arguments, chosen, store)
+        code = batch.run(arguments, answerer, store)
     elif arguments.request is not None:
-        code = _run_request(arguments, chosen)
+        code = _run_request(arguments, answerer)
     else:
-        code = _run_edit(arguments, chosen, store)
-    if settings.server == AUTO and chosen.server is not None and code in (OK, REFUSED) and not arguments.quiet:
+        code = _run_edit(arguments, answerer, store)
+    if answerer.is_unbidden and code in (OK, REFUSED) and not arguments.quiet:
         output.write_note(f"  answered by your server, {chosen.server}")
     return code
 
 
-def _run_edit(arguments: Namespace, settings: Settings, store: BackupStore | None) -> int:
+def _run_edit(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> int:
     is_new, hint, done = False, "", ""
     try:
-        source, request = _read_edit(arguments)
+        source, request = _read_edit(arguments, answerer.settings.max_file_bytes)
         if is_new := arguments.file != STANDARD_INPUT and not source.exists:
             hint = file_hint(arguments.file)
-        answer = answer_request(json.dumps(request).encode(), settings, arguments.timeout)
+        answer = answerer.edit(json.dumps(request).encode(), arguments.timeout)
         if is_new and refused_verdicts(answer, request):
             message = f"{source.path} does not exist, and the edit is not the whole of a new file."
             raise FileNotReadable(message, value=str(source.path), remedy="Name the file to edit.")
         if store is not None:
-            done = _write_back(source, answer, request, store)
+            done = _write_back(source, answer, request, store, is_forced=arguments.force)
     except ApplyError as error:
         is_unnamed = isinstance(error, ABOUT_THE_FILE) and arguments.file not in error.message
         if is_unnamed and error.value != arguments.update:
@@ -98,7 +99,7 @@ def _run_edit(arguments: Namespace, settings: Settings, store: BackupStore | Non
     if arguments.json:
         output.write_json(answer)
     elif arguments.diff:
-        output.write_diff(answer["diff"] or "", settings)
+        output.write_diff(answer["diff"] or "", answerer.settings)
     elif not arguments.in_place:
         output.write_out(merged_bytes(answer))
     code = _end(answer, request, arguments, done)
@@ -107,8 +108,8 @@ def _run_edit(arguments: Namespace, settings: Settings, store: BackupStore | Non
     return code
 
 
-def _run_request(arguments: Namespace, settings: Settings) -> int:
-    body = read_bytes(arguments.request)
+def _run_request(arguments: Namespace, answerer: Answerer) -> int:
+    body = read_bytes(arguments.request, answerer.settings.max_file_bytes)
     try:
         request = json.loads(body)
     except ValueError:
@@ -120,7 +121,7 @@ def _run_request(arguments: Namespace, settings: Settings) -> int:
             message = "The command line answers with one JSON object; it does not stream."
             remedy = "Leave stream out, or ask a server by HTTP."
             raise UnsupportedParameter(message, value="stream", limit=False, remedy=remedy)
-        answer = answer_request(body, settings, request.get("timeout_s"))
+        answer = answerer.edit(body, request.get("timeout_s"))
     except ApplyError as error:
         return output.print_failure(error, is_json=True)
     output.write_json(answer)
@@ -148,7 +149,7 @@ def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Names
     return REFUSED if failed else OK
 
 
-def _read_edit(arguments: Namespace) -> tuple[SourceFile, dict[str, Any]]:
+def _read_edit(arguments: Namespace, max_bytes: int) -> tuple[SourceFile, dict[str, Any]]:
     """The file to edit and the request for it.  Standard input has the name in `--stdin-path`, and no file."""
     if arguments.file is None:
         remedy = "Name the file to edit and the snippet: apply-service apply FILE SNIPPET."
@@ -158,13 +159,13 @@ def _read_edit(arguments: Namespace) -> tuple[SourceFile, dict[str, Any]]:
         raise EmptyUpdate(f"There is no edit for {arguments.file}.", value="", remedy=remedy)
     if arguments.file != STANDARD_INPUT:
         try:
-            source = read_source(str(arguments.file))
+            source = read_source(str(arguments.file), max_bytes=max_bytes)
         except FileNotReadable as error:
             error.remedy = file_hint(arguments.file) or error.remedy
             raise
     else:
         path = Path(arguments.stdin_path or "")
-        source = SourceFile(path, path, read_bytes(STANDARD_INPUT), exists=False)
+        source = SourceFile(path, path, read_bytes(STANDARD_INPUT, max_bytes), exists=False)
     request: dict[str, Any] = {**original_fields(source.data, arguments.encoding or UTF8)}
     if "original" not in request and arguments.encoding is None:
         refuse_binary(arguments.file, source.data)
@@ -172,7 +173,7 @@ def _read_edit(arguments: Namespace) -> tuple[SourceFile, dict[str, Any]]:
         # JSON carries only Unicode text, so bytes of the name that are not UTF-8 are replaced.
         request["path"] = os.fsencode(source.path).decode("utf-8", "replace")
     if arguments.update is not None:
-        request["update"] = read_text(arguments.update)
+        request["update"] = read_text(arguments.update, max_bytes)
         if not request["update"].strip() and arguments.instruction is None:
             named = "Standard input" if arguments.update == STANDARD_INPUT else arguments.update
             remedy = "Save the edit first, or name the file that holds it."
@@ -188,7 +189,9 @@ def _read_edit(arguments: Namespace) -> tuple[SourceFile, dict[str, Any]]:
     return source, request
 
 
-def _write_back(source: SourceFile, answer: dict[str, Any], request: Mapping[str, Any], store: BackupStore) -> str:
+def _write_back(
+    source: SourceFile, answer: dict[str, Any], request: Mapping[str, Any], store: BackupStore, *, is_forced: bool
+) -> str:
     """Write the file; what was done, in words.  Raises CheckFailed: not, as the answer may not be used as it is;
     FileError."""
     if failed := refused_verdicts(answer, request):
@@ -203,7 +206,7 @@ def _write_back(source: SourceFile, answer: dict[str, Any], request: Mapping[str
     write = FileWrite(source, merged_bytes(answer))
     if not write.is_change:
         return f"{source.path}: nothing changes"
-    store.write_all([write])
+    store.write_all([write], is_forced=is_forced)
     name = f"./{source.path}" if str(source.path).startswith("-") else str(source.path)
     argument = subprocess.list2cmdline([name]) if sys.platform == "win32" else shlex.quote(name)
     wrote = "wrote" if source.exists else "created"

@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import json
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from apply_service.commands import output
 from apply_service.commands.request import (
     UTF8,
-    answer_batch,
+    Answerer,
     merged_bytes,
     original_fields,
     read_bytes,
@@ -26,7 +27,7 @@ from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_source
 from apply_service.disk.paths import Roots
 from apply_service.errors import ApplyError, CheckFailed, FileError, InvalidField, UnsupportedParameter
-from apply_service.settings import Settings
+from apply_service.settings import own_places
 from apply_service.types import DOUBT
 
 Json = dict[str, Any]
@@ -34,14 +35,16 @@ Sources = Mapping[str, SourceFile]
 """The files of a batch as they were read, by the names it gives them."""
 
 
-def run(arguments: Namespace, settings: Settings, store: BackupStore | None) -> int:
+def run(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> int:
     """Run the command; the exit code.  `store`: what writes the files, with --in-place.  Raises ApplyError."""
-    roots = Roots(arguments.root or ["."])
+    settings = answerer.settings
+    roots = Roots(arguments.root or ["."], own_places(settings, config=arguments.config))
     wants_diff = arguments.diff or not (arguments.in_place or arguments.json)
     n_unwritten = 0
     try:
-        batch = _read_batch(arguments)
-        request, sources = _with_files(batch, arguments.encoding or UTF8, roots, wants_diff=wants_diff)
+        batch = _read_batch(arguments, settings.max_file_bytes)
+        on_disk = BatchFiles(roots, arguments.encoding or UTF8, settings.max_file_bytes)
+        request, sources = _with_files(batch, on_disk, wants_diff=wants_diff)
         parts = [request] if "patch" in batch else request["edits"]
         if arguments.allow_doubt or arguments.in_place:
             rule = "warn" if arguments.allow_doubt else "fail"
@@ -49,10 +52,11 @@ def run(arguments: Namespace, settings: Settings, store: BackupStore | None) -> 
                 own = part.get("on_verdict") or {}
                 if isinstance(own, dict):  # anything else is refused by whoever answers
                     part["on_verdict"] = {DOUBT: rule, **own}
-        answer = answer_batch(json.dumps(request).encode(), settings, len(sources))
+        answer = answerer.batch(json.dumps(request).encode(), len(sources))
         if store is not None:
             is_together = request.get("mode", "all_or_nothing") == "all_or_nothing"
-            n_unwritten = _write_back(answer["items"], sources, store, is_together=is_together)
+            write = partial(store.write_all, roots=roots.folders, is_forced=arguments.force)
+            n_unwritten = _write_back(answer["items"], sources, write, is_together=is_together)
     except ApplyError as error:
         return output.print_failure(error, is_json=arguments.json)
     if arguments.json:
@@ -71,15 +75,15 @@ def run(arguments: Namespace, settings: Settings, store: BackupStore | None) -> 
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------------
-def _read_batch(arguments: Namespace) -> Json:
+def _read_batch(arguments: Namespace, max_bytes: int) -> Json:
     """The batch as an object; its fields are checked by whoever answers."""
     if arguments.patch is not None:
         mode = {"mode": "independent"} if arguments.independent else {}
         rules = {"on_verdict": dict(arguments.on_verdict)} if arguments.on_verdict else {}
-        return {"patch": read_text(arguments.patch), **mode, **rules}
+        return {"patch": read_text(arguments.patch, max_bytes), **mode, **rules}
     name = arguments.batch
     try:
-        batch = json.loads(read_bytes(name))
+        batch = json.loads(read_bytes(name, max_bytes))
     except ValueError as error:
         raise InvalidField(f"The batch is not JSON: {error}.", value=name, remedy="Write one JSON object.") from error
     if not isinstance(batch, dict):
@@ -96,7 +100,19 @@ def _refuse_contents(part: Json) -> None:
         raise UnsupportedParameter(message, value=given, remedy=remedy)
 
 
-def _with_files(batch: Json, encoding: str, roots: Roots, *, wants_diff: bool) -> tuple[Json, Sources]:
+class BatchFiles(NamedTuple):
+    """How the files that a batch names are read."""
+
+    roots: Roots
+    encoding: str
+    max_bytes: int
+
+    def read(self, name: str) -> SourceFile:
+        """Raises OutsideRoots, InvalidField, FileNotReadable, TooLarge."""
+        return read_source(self.roots.resolve(name), needs_folder=False, max_bytes=self.max_bytes)
+
+
+def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[Json, Sources]:
     """The batch with the bytes of the files that its edits, or its patch, name."""
     sources: dict[str, SourceFile] = {}
     if "patch" in batch:
@@ -107,15 +123,15 @@ def _with_files(batch: Json, encoding: str, roots: Roots, *, wants_diff: bool) -
         reply = read_patch_reply(normalise(str(batch["patch"])))
         changes = read_patch(reply.update) if reply.is_patch else ()
         for change in changes:
-            if change.action in ("delete", "rename") and roots.is_link(change.path):
+            if change.action in ("delete", "rename") and on_disk.roots.is_link(change.path):
                 message = f"{change.path} is a symbolic link: the patch would take away the file that it leads to."
                 remedy = "Name the file itself, or change the link by other means."
                 raise UnsupportedParameter(message, value=change.path, remedy=remedy)
         of_patch = [name for change in changes for name in change.names if name]
         for name in of_patch if reply.is_patch else named_files(reply.update):
-            sources[name] = read_source(roots.resolve(name), needs_folder=False)
+            sources[name] = on_disk.read(name)
         existing = {name: source for name, source in sources.items() if source.exists}
-        files = [{"path": name, **original_fields(source.data, encoding)} for name, source in existing.items()]
+        files = [{"path": name, **original_fields(source.data, on_disk.encoding)} for name, source in existing.items()]
         return {**batch, "files": files, "diff": wants_diff}, sources
     asked = batch.get("edits")
     if not isinstance(asked, list) or not all(isinstance(edit, dict) for edit in asked):
@@ -128,29 +144,31 @@ def _with_files(batch: Json, encoding: str, roots: Roots, *, wants_diff: bool) -
         path = edit.get("path")
         if not isinstance(path, str):
             raise InvalidField(f"edits.{number} names no file.", value=path, remedy='Give each edit a "path".')
-        sources[path] = read_source(roots.resolve(path), needs_folder=False)
-        original = original_fields(sources[path].data, str(edit.get("encoding", encoding)))
+        sources[path] = on_disk.read(path)
+        original = original_fields(sources[path].data, str(edit.get("encoding", on_disk.encoding)))
         edits.append({**edit, **original, "diff": wants_diff})
     return {**batch, "edits": edits}, sources
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
-def _write_back(items: Sequence[Json], sources: Sources, store: BackupStore, *, is_together: bool) -> int:
+def _write_back(
+    items: Sequence[Json], sources: Sources, write: Callable[[list[FileWrite]], None], *, is_together: bool
+) -> int:
     """Write what is ok; the number of files that could not be.  Raises FileError where all or nothing is asked for, or
     names go from one file to another."""
     done = [item for item in items if item["status"] == "ok"]
     moved = [item for item in done if item["path"] != item["source"]]
     taken_over = {item["path"] for item in moved} & {item["source"] for item in moved} - {None}
     if is_together or taken_over:
-        writes = [write for item in done for write in _writes(item, sources)]
+        writes = [one for item in done for one in _writes(item, sources)]
         # A name that one item gives up and another takes is written, not deleted.
-        written = {write.source.target for write in writes if write.data is not None}
-        store.write_all([write for write in writes if write.data is not None or write.source.target not in written])
+        written = {one.source.target for one in writes if one.data is not None}
+        write([one for one in writes if one.data is not None or one.source.target not in written])
         return 0
     n_unwritten = 0
     for item in done:
         try:
-            store.write_all(list(_writes(item, sources)))
+            write(list(_writes(item, sources)))
         except FileError as error:
             output.print_error(error)
             item |= {"status": "failed", "answer": None, "error": error.as_dict()}
@@ -163,12 +181,13 @@ def _writes(item: Json, sources: Sources) -> Iterator[FileWrite]:
     before = None if item["source"] is None else sources[item["source"]]
     if item["action"] != "delete":
         after = sources[item["path"]]
-        is_executable = None
+        is_executable, like = None, None
         if item["new_mode"] is not None:
             is_executable = item["new_mode"] == "100755"
-        elif before is not None and before.target != after.target:  # moved or copied, it stays what it was
-            is_executable = bool((before.mode or 0) & 0o100)
-        yield FileWrite(after, merged_bytes(item["answer"]), is_executable)
+        if before is not None and before.target != after.target:  # moved or copied, it stays what it was
+            like = before
+            is_executable = bool((before.mode or 0) & 0o100) if is_executable is None else is_executable
+        yield FileWrite(after, merged_bytes(item["answer"]), is_executable, like)
     if item["action"] in ("delete", "rename") and before is not None:
         yield FileWrite(before, None)
 

@@ -7,12 +7,13 @@ the old configuration with the entry; where both differ in anything, or the file
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 import tomllib
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from shutil import which
 from typing import Any, NamedTuple
 
 from apply_service.commands.output import OK, write_diff, write_note, write_out
@@ -49,7 +50,7 @@ class Client(NamedTuple):
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command; the exit code.  Raises ApplyError."""
     folder = Roots([arguments.root]).folders[0]
-    clients = all_clients(str(folder), None if settings.server == AUTO else settings.server)
+    clients = all_clients(str(folder), None if settings.server == AUTO else settings.server, program=own_program())
     if (client := clients.get(arguments.client)) is None:
         raise InvalidField("There is no such client.", value=arguments.client, limit=list(clients), remedy="Name one.")
     if not client.snippet:
@@ -70,7 +71,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
         raise UnsupportedParameter(message, value=client.title, remedy="Add the lines above by hand.")
     from apply_service.edits.diff import unified_diff_text
 
-    store = open_store(settings)
+    store = open_store(arguments, settings)
     source = read_source(path, needs_folder=False)
     try:
         before = source.data.decode("utf-8")
@@ -86,14 +87,23 @@ def run(arguments: Namespace, settings: Settings) -> int:
     store.write_all([FileWrite(source, after.encode("utf-8"))])
     write_note(f"written; `apply-service undo {path}` takes it back")
     write_note(f"{client.title}: {client.note}")
-    if client.entry and which(NAME) is None:
-        write_note(f"{NAME} is not on the path here; the client has to find it there")
+    if client.entry and own_program() == NAME:
+        write_note(f"where {NAME} lies is not known here; the client has to find it on its path")
     return OK
 
 
+def own_program() -> str:
+    """The file of this command, which a client finds from everywhere: one outside its environment does not find its
+    name, and on Windows would take a program of that name in the project.  The name where this is `python -m`."""
+    path = Path(os.path.abspath(sys.argv[0]))
+    files = (path, path.with_name(path.name + ".exe")) if path.stem == NAME and os.path.dirname(sys.argv[0]) else ()
+    return next((str(file) for file in files if file.is_file()), NAME)
+
+
 # -- the clients -------------------------------------------------------------------------------------------------------
-def all_clients(project: str, server: str | None = None) -> dict[str, Client]:
-    """The clients by the names that the command takes.  `server`: the running service, if one is to decide."""
+def all_clients(project: str, server: str | None = None, *, program: str = NAME) -> dict[str, Client]:
+    """The clients by the names that the command takes.  `server`: the running service, if one is to decide.  `program`:
+    what starts this command."""
 
     def mcp(*root: str) -> list[str]:
         return ["mcp", *root, *(("--server", server) if server else ())]
@@ -106,35 +116,35 @@ def all_clients(project: str, server: str | None = None) -> dict[str, Client]:
             "it asks once whether the project's servers may run",
             (".mcp.json",),
             ("mcpServers", NAME),
-            {"command": NAME, "args": mcp()},
+            {"command": program, "args": mcp()},
         ),
         "cursor": Client(
             "Cursor",
             "switch the server on in its settings",
             (".cursor/mcp.json",),
             ("mcpServers", NAME),
-            {"command": NAME, "args": mcp("--root", "${workspaceFolder}")},
+            {"command": program, "args": mcp("--root", "${workspaceFolder}")},
         ),
         "codex": Client(
             "Codex",
             "it reads a project's file only if it trusts the project; ~/.codex/config.toml (--file) is always read",
             (".codex/config.toml",),
             ("mcp_servers", NAME),
-            {"command": NAME, "args": mcp(*here)},
+            {"command": program, "args": mcp(*here)},
         ),
         "opencode": Client(
             "OpenCode",
             "restart it; version 2 may want the entry under mcp.servers, without `enabled`",
             ("opencode.json", "opencode.jsonc"),
             ("mcp", NAME),
-            {"type": "local", "command": [NAME, *mcp("--root", ".")], "enabled": True},
+            {"type": "local", "command": [program, *mcp("--root", ".")], "enabled": True},
         ),
         "zed": Client(
             "Zed",
             "also for ~/.config/zed/settings.json (--file)",
             (".zed/settings.json",),
             ("context_servers", NAME),
-            {"command": NAME, "args": mcp(*here)},
+            {"command": program, "args": mcp(*here)},
         ),
         "continue": Client(
             "Continue",
@@ -150,7 +160,7 @@ def all_clients(project: str, server: str | None = None) -> dict[str, Client]:
         "codecompanion": Client(
             "codecompanion.nvim",
             "for your Neovim configuration, in versions that have MCP servers",
-            text=CODECOMPANION.format(cmd=", ".join(json.dumps(word) for word in [NAME, *mcp("--root", ".")])),
+            text=CODECOMPANION.format(cmd=", ".join(json.dumps(word) for word in [program, *mcp("--root", ".")])),
         ),
         "aider": Client("aider", "aider applies its models' edits itself and asks no apply service."),
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import math
 import os
 import sys
 import threading
@@ -18,23 +19,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from apply_service.commands.output import INTERRUPTED, OK, exit_code, print_error, write_note
+from apply_service.commands.output import INTERRUPTED, OK, exit_code, print_error, write_line, write_note
 from apply_service.commands.request import refuse_engine_options, refuse_given
 from apply_service.commands.undo import open_store
 from apply_service.disk.paths import Roots
 from apply_service.errors import ApplyError, SettingsError, TooLarge, missing_extra
-from apply_service.settings import AUTO, Settings
+from apply_service.settings import AUTO, Settings, own_places
 from apply_service.types import ApplyRequest, ApplyResult, Strategy
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from starlette.types import Message, Receive, Scope, Send
 
+    from apply_service.api.keys import KeyHolder
     from apply_service.mcp.tool import Apply
     from apply_service.service import Service
 
 CRASHED = 1
 PATH = "/mcp"
+KEY_NAME = "run"
 MAX_MESSAGE_BYTES = 256 * 1024
 """The event loop parses messages: text of this size takes a millisecond, JSON of brackets some 60."""
 MAX_SESSIONS = 1000
@@ -61,16 +64,19 @@ def run(arguments: Namespace, settings: Settings) -> int:
     else:
         remedy = "Leave them out, or name an address by --listen."
         refuse_given(arguments, ("keys_file", "allow_open"), "Over stdio nobody else can call", remedy)
-    roots = Roots(arguments.root or ["."])
+    roots = Roots(arguments.root or ["."], own_places(settings, config=arguments.config))
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    store = open_store(settings)
+    store = open_store(arguments, settings)
     with contextlib.ExitStack() as stack:
         if settings.server:
             apply = remote_apply(arguments, settings)
         else:
             apply = local_apply(stack.enter_context(model_service(settings, asks_model=arguments.strategy != "exact")))
+        if arguments.listen is not None:
+            apply = for_valid_keys(apply)
         strategy: Strategy = arguments.strategy or "auto"
-        server = create_server(FileEditor(roots, apply, store, strategy=strategy, max_bytes=settings.max_body_bytes))
+        max_bytes = min(settings.max_file_bytes, settings.max_body_bytes)
+        server = create_server(FileEditor(roots, apply, store, strategy=strategy, max_bytes=max_bytes))
         if arguments.listen is None:
             return serve_stdio(server)
         return serve_http(server, (host.strip("[]"), int(port)), settings)
@@ -154,29 +160,70 @@ def serve_stdio(server: Server[Any]) -> int:
     return OK
 
 
+def for_valid_keys(apply: Apply) -> Apply:
+    """`apply` for edits that come over HTTP: where the caller's key goes, an edit ends, and another is refused."""
+    import anyio
+
+    from apply_service.api.calls import this_call
+
+    async def apply_for_caller(request: ApplyRequest) -> ApplyResult:
+        call = this_call()  # of the message that brought the edit: the SDK keeps its context
+        call.refuse_revoked()
+        with anyio.CancelScope() as scope:
+            call.on_revoked = lambda _: scope.cancel()
+            return await apply(request)
+        call.refuse_revoked()
+        raise AssertionError("only a key that goes ends this scope")
+
+    return apply_for_caller
+
+
 def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings) -> int:
+    """Serve until a signal.  Without a file of keys one is made for this run, because all users of a machine share its
+    loopback, and whoever calls edits with the rights of this process."""
     import uvicorn
 
     from apply_service.api.auth import refuse_open_network
-    from apply_service.commands.serve import handling_signals, open_listener, url_of
+    from apply_service.api.keys import hold_keys, hold_new_key
+    from apply_service.commands.serve import KeyedServer, handling_signals, open_listener, survive_hangup, url_of
 
     with contextlib.closing(open_listener(*address)) as listener:
         host = listener.getsockname()[0]
         refuse_open_network(host, replace(settings, host=address[0]))
-        app = http_app(server, host, settings)
-        config = uvicorn.Config(app, http="h11", log_config=None, log_level="warning", access_log=False, lifespan="on")
+        keys, new_key = hold_keys(settings.keys_file), None
+        if keys is not None:
+            survive_hangup()
+        elif not settings.allow_open:
+            keys, new_key = hold_new_key(KEY_NAME)
+        app = http_app(server, host, settings, keys)
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+        )
         write_note(f"serving {PATH} on {url_of(listener)}{PATH}")
+        if new_key is not None:
+            write_note("the key of this run, shown this once; clients send it as Authorization: Bearer KEY")
+            write_line(new_key)
+            sys.stdout.flush()
         with handling_signals(lambda *_: None):
-            uvicorn.Server(config).run(sockets=[listener])
+            KeyedServer(config, keys).run(sockets=[listener])
     return OK
 
 
-def http_app(server: Server[Any], host: str, settings: Settings) -> Any:
-    """The protocol behind the same keys, limits and times as the service's own HTTP."""
+def http_app(server: Server[Any], host: str, settings: Settings, keys: KeyHolder | None) -> Any:
+    """The protocol behind the same limits and times as the service's own HTTP.  `keys`: whose holders may call; None:
+    everyone.  On loopback it is asked by names of this machine alone, with a key, too."""
+    from starlette.datastructures import Headers
+
     from apply_service.api.auth import AuthMiddleware
     from apply_service.api.calls import CallMiddleware
-    from apply_service.api.keys import load_keys
     from apply_service.api.limits import LimitMiddleware
+    from apply_service.api.unread import UnreadBodies, declared_bytes
 
     app = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -193,6 +240,8 @@ def http_app(server: Server[Any], host: str, settings: Settings) -> Any:
         """
         body, n_bytes, limit = bytearray(), 0, MAX_MESSAGE_BYTES
         has_more = scope["type"] == "http"
+        if has_more and settings.max_body_bytes < (n_declared := declared_bytes(Headers(scope=scope))) < math.inf:
+            has_more, n_bytes = False, int(n_declared)
         while has_more and n_bytes <= settings.max_body_bytes:  # a client that is still sending would miss the answer
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -210,6 +259,6 @@ def http_app(server: Server[Any], host: str, settings: Settings) -> Any:
 
         await app(scope, receive_again, send)
 
-    keys = load_keys(settings.keys_file)
     limited = LimitMiddleware(small, settings=settings, methods=frozenset({"POST"}))
-    return CallMiddleware(AuthMiddleware(limited, keys=keys, cors_origins=settings.cors_origins))
+    checked = AuthMiddleware(limited, keys=keys, cors_origins=settings.cors_origins, own_host=host)
+    return UnreadBodies(CallMiddleware(checked))

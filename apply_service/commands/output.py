@@ -197,14 +197,17 @@ def write_diff(diff: str, settings: Settings) -> None:
         diff = "".join(_in_color(line) for line in diff.splitlines(keepends=True))
     pager = os.environ.get("PAGER", "less") if is_terminal and diff else ""
     if pager:
-        import shutil
         import subprocess  # most commands start sooner without
-    if not pager or shutil.which(pager.split()[0]) is None:
+
+        from apply_service.isolation import find_program
+    if not pager or find_program(pager.split()[0]) is None:
         write_out(diff)
         return
     ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
+    # Without the second variable the shell of Windows runs a `less.exe` of the current folder.
+    environment = {"LESS": "FRX", **os.environ, "NoDefaultCurrentDirectoryInExePath": "1"}
     try:
-        subprocess.run(pager, shell=True, input=diff.encode(), env={"LESS": "FRX", **os.environ}, check=False)
+        subprocess.run(pager, shell=True, input=diff.encode(), env=environment, check=False)
     finally:
         signal.signal(signal.SIGINT, ignored)
 

@@ -11,17 +11,19 @@ import json
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from apply_service.commands.output import spinning, write_note
 from apply_service.commands.suggest import file_hint
+from apply_service.disk.files import read_within
 from apply_service.errors import (
     ApplyError,
     BadEncoding,
     FileNotReadable,
     InvalidField,
+    TooLarge,
     Unauthorized,
     UnsupportedParameter,
 )
@@ -92,24 +94,25 @@ def refuse_given(arguments: Namespace, names: Iterable[str], why: str, remedy: s
 
 
 # -- files as parts of requests and answers ----------------------------------------------------------------------------
-def read_bytes(name: str) -> bytes:
-    """A file, or standard input where the name is `-`.  Raises FileNotReadable."""
+def read_bytes(name: str, max_bytes: int) -> bytes:
+    """A file, or standard input where the name is `-`.  Raises FileNotReadable; TooLarge, without reading more."""
     if name == STANDARD_INPUT:
         if sys.stdin is None:
             raise FileNotReadable("Cannot read standard input: it is closed.", value=name, remedy="Name a file.")
         if sys.stdin.isatty():
             write_note("reading from the keyboard; Ctrl-D on a line of its own ends it")
-        return sys.stdin.buffer.read()
+        return read_within(sys.stdin.buffer, "Standard input", max_bytes)
     try:
-        return Path(name).read_bytes()
+        with open(name, "rb") as file:
+            return read_within(file, name, max_bytes)
     except OSError as error:
         remedy = file_hint(name) or "Name a file you may read, or - for standard input."
         raise FileNotReadable(f"Cannot read {name}: {error.strerror or error}.", value=name, remedy=remedy) from error
 
 
-def read_text(name: str) -> str:
-    """An update or a patch, from a file or standard input.  Raises FileNotReadable or BadEncoding."""
-    data = read_bytes(name)
+def read_text(name: str, max_bytes: int) -> str:
+    """An update or a patch, from a file or standard input.  Raises FileNotReadable, TooLarge or BadEncoding."""
+    data = read_bytes(name, max_bytes)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -150,6 +153,31 @@ def refused_verdicts(answer: Mapping[str, Any], request: Mapping[str, Any]) -> l
 
 
 # -- who answers -------------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class Answerer:
+    """Who answers: the server of the settings, or this process.  `is_unbidden`: the server is the user's own, and was
+    not named: what is too large for it, this process answers, as it would without."""
+
+    settings: Settings
+    is_unbidden: bool
+
+    def edit(self, body: bytes, timeout_s: float | None) -> dict[str, Any]:
+        """As `answer_request`."""
+        return self._ask(body, lambda settings: answer_request(body, settings, timeout_s))
+
+    def batch(self, body: bytes, n_files: int) -> dict[str, Any]:
+        """As `answer_batch`."""
+        return self._ask(body, lambda settings: answer_batch(body, settings, n_files))
+
+    def _ask(self, body: bytes, ask: Callable[[Settings], dict[str, Any]]) -> dict[str, Any]:
+        if self.is_unbidden:
+            if len(body) <= self.settings.max_body_bytes:
+                with contextlib.suppress(TooLarge):
+                    return ask(self.settings)
+            self.settings, self.is_unbidden = replace(self.settings, server=None), False
+        return ask(self.settings)
+
+
 def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> dict[str, Any]:
     """The native answer to a native request.  Raises ApplyError."""
     if settings.server is not None:
@@ -190,7 +218,6 @@ def answer_batch(body: bytes, settings: Settings, n_files: int) -> dict[str, Any
         return _ask_server(body, settings, "/v1/apply/batch", max(1, n_files) * settings.max_timeout_s)
 
     import asyncio
-    from dataclasses import replace
     from functools import partial
 
     from apply_service.api.answer import BatchAnswer

@@ -1,6 +1,7 @@
 """`apply-service serve`: load the model, then listen.
 
 SIGTERM and Ctrl-C stop it gracefully: nothing new is taken, and what was accepted may finish within the drain timeout.
+SIGHUP reads the file of keys again.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import math
 import os
 import signal
 import socket
 import sys
+import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -21,12 +24,14 @@ import uvicorn
 
 from apply_service.commands import background
 from apply_service.commands.output import OK, spinning, write_note
-from apply_service.errors import NotReady
+from apply_service.errors import FileNotWritable, NotReady
 from apply_service.service import Service
 from apply_service.settings import Settings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+    from apply_service.api.keys import KeyHolder
 
 ANSWER_TIMEOUT_S = 5
 """How long answers to slow readers may take after the drain."""
@@ -41,7 +46,8 @@ def run(arguments: Namespace, settings: Settings) -> int:
     if not arguments.background:
         return serve(settings, greet)
     with background.held(settings) as (settings, publish):
-        return serve(settings, lambda url, _: publish(url))
+        background.write_log(settings)
+        return serve(settings, lambda url, _: publish(url), lambda: publish(""))
 
 
 def greet(url: str, settings: Settings) -> None:
@@ -54,8 +60,11 @@ def greet(url: str, settings: Settings) -> None:
     write_note("  Ctrl-C stops it; --log-level info tells each request")
 
 
-def serve(settings: Settings, tell: Callable[[str, Settings], None]) -> int:
-    """Serve until a signal; `tell` is called with the URL once it listens and the models are loaded."""
+def serve(
+    settings: Settings, tell: Callable[[str, Settings], None], withdraw: Callable[[], None] = lambda: None
+) -> int:
+    """Serve until a signal; `tell` is called with the URL once it listens and the models are loaded, `withdraw` before
+    the port is closed."""
     with handling_signals(signal.SIG_DFL):  # pydantic makes an error of its own of a KeyboardInterrupt
         from apply_service.api.app import create_app
         from apply_service.api.auth import refuse_open_network
@@ -65,6 +74,8 @@ def serve(settings: Settings, tell: Callable[[str, Settings], None]) -> int:
 
     configure_logging(settings)
     load_keys(settings.keys_file)  # a mistake in the file is found before the model is loaded
+    if settings.keys_file is not None:
+        survive_hangup()
     runtime = build_runtime(settings)
     names = (settings.model, *settings.more_models)
     with contextlib.closing(open_listener(settings.host, settings.port)) as listener:
@@ -76,7 +87,7 @@ def serve(settings: Settings, tell: Callable[[str, Settings], None]) -> int:
             app = create_app(service, settings)
             gc.collect()
             gc.freeze()  # 450,000 objects, most of torch: a full collection of them would stop every thread for 0.2 s
-            server = DrainingServer(app, service, settings)
+            server = DrainingServer(app, service, settings, withdraw)
             tell(url_of(listener), settings)
             with handling_signals(lambda *_: None):
                 server.run(sockets=[listener])
@@ -86,12 +97,36 @@ def serve(settings: Settings, tell: Callable[[str, Settings], None]) -> int:
     return OK
 
 
-class DrainingServer(uvicorn.Server):
-    """uvicorn, closing the service when it shuts down: what is accepted may finish in time, the rest is answered 503
-    before its connection is closed."""
+def survive_hangup() -> None:
+    """Let a SIGHUP end nothing before a `KeyedServer` takes it, which then reads the keys anyway."""
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
-    def __init__(self, app: FastAPI, service: Service, settings: Settings) -> None:
+
+class KeyedServer(uvicorn.Server):
+    """uvicorn, reading the file of keys again at each SIGHUP, which Windows has not."""
+
+    def __init__(self, config: uvicorn.Config, keys: KeyHolder | None) -> None:
+        super().__init__(config)
+        self._keys = keys
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        is_main = threading.current_thread() is threading.main_thread()  # no other can take signals
+        if self._keys is not None and self._keys.has_file and is_main and sys.platform != "win32":
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._keys.reload)
+            self._keys.reload(logging.INFO)
+        await super().startup(sockets)
+
+
+class DrainingServer(KeyedServer):
+    """A server that closes the service when it shuts down: what is accepted may finish in time, the rest is answered
+    503 before its connection is closed."""
+
+    def __init__(
+        self, app: FastAPI, service: Service, settings: Settings, withdraw: Callable[[], None] = lambda: None
+    ) -> None:
         self._service = service
+        self._withdraw = withdraw
         self._drain_timeout_s = settings.drain_timeout_s
         config = uvicorn.Config(
             app,
@@ -104,9 +139,11 @@ class DrainingServer(uvicorn.Server):
             lifespan="off",
             timeout_graceful_shutdown=math.ceil(settings.drain_timeout_s + ANSWER_TIMEOUT_S),
         )
-        super().__init__(config)
+        super().__init__(config, app.state.keys)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        with contextlib.suppress(FileNotWritable):  # a full disk keeps no server from its end
+            self._withdraw()
         closing = asyncio.create_task(asyncio.to_thread(self._service.close, self._drain_timeout_s))
         await super().shutdown(sockets)
         await closing

@@ -14,14 +14,14 @@ from apply_service.commands.suggest import file_hint
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.journal import Journal, Recovery
 from apply_service.errors import FileError, NoBackup
-from apply_service.settings import Settings
+from apply_service.settings import Settings, own_places
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run `undo`; the exit code.  Raises ApplyError."""
-    store = open_store(settings)
+    store = open_store(arguments, settings)
     try:
-        backup = store.undo(arguments.file)
+        backup = store.undo(arguments.file, max_bytes=settings.max_file_bytes, is_forced=arguments.force)
     except NoBackup as error:
         error.remedy = file_hint(arguments.file) or error.remedy
         raise
@@ -31,7 +31,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 def recover(arguments: Namespace, settings: Settings) -> int:
     """Run `recover`; the exit code says whether anything is left to settle.  Raises ApplyError."""
-    journal = Journal(settings.state_path)
+    journal = Journal(settings.state_path, own_places(settings, config=arguments.config))
     if arguments.forget:
         notes = journal.forget()
         if arguments.json:
@@ -45,14 +45,15 @@ def recover(arguments: Namespace, settings: Settings) -> int:
         _note(recovery)
     if not recoveries:
         write_note("nothing was interrupted")
-    return FILE if any(recovery.conflicts for recovery in recoveries) else OK
+    return FILE if any(recovery.conflicts or recovery.rejected for recovery in recoveries) else OK
 
 
-def open_store(settings: Settings) -> BackupStore:
+def open_store(arguments: Namespace, settings: Settings) -> BackupStore:
     """What writes files.  What a dead process left is rolled back first, aloud; what cannot be, is named and stops
     nobody."""
     try:
-        for recovery in Journal(settings.state_path).recover():
+        places = own_places(settings, config=arguments.config)
+        for recovery in Journal(settings.state_path, places).recover():
             _note(recovery)
     except FileError as error:
         print_error(error)
@@ -60,6 +61,10 @@ def open_store(settings: Settings) -> BackupStore:
 
 
 def _note(recovery: Recovery) -> None:
+    if recovery.rejected:
+        write_note(recovery.rejected)
+        write_note(f"  no file was touched; look at {recovery.note}, then remove it")
+        return
     if not recovery.conflicts:
         files = ", ".join(recovery.restored) or "no file had been changed"
         write_note(f"the batch of {recovery.started} was interrupted and is rolled back: {files}")

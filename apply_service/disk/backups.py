@@ -2,7 +2,8 @@
 
 For each edited file a folder of state holds the bytes before the last few edits and the hash of the bytes after them.
 `undo` takes back the newest edit, and only if the file still is what that edit made of it.  Where several files change
-together, `journal` rolls back with the same bytes.  The folder holds code, so only its owner can read it.
+together, `journal` rolls back with the same bytes.  The folder holds code, so only its owner can read it; no edit
+reaches it, whoever asks for one.
 """
 
 from __future__ import annotations
@@ -12,11 +13,23 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from apply_service.disk.files import FileWrite, SourceFile, at_once, read_source, save_json, sha256_of, write_atomic
-from apply_service.disk.journal import Journal
-from apply_service.errors import FileChanged, FileNotWritable, InvalidField, NoBackup
+from apply_service.disk.files import (
+    FileWrite,
+    Owner,
+    SourceFile,
+    at_once,
+    read_source,
+    refuse_read_only,
+    save_json,
+    sha256_of,
+    write_atomic,
+)
+from apply_service.disk.journal import Journal, kept_folder, read_mode, read_owner
+from apply_service.disk.paths import lies_in
+from apply_service.disk.state import open_private, private_folder
+from apply_service.errors import FileChanged, FileNotWritable, InvalidField, NoBackup, OutsideRoots
 
 
 class Backup(NamedTuple):
@@ -29,55 +42,79 @@ class Backup(NamedTuple):
     """None: the edit deleted the file."""
     mode: int | None = None
     """Permission bits before the edit, where it changed them or deleted the file."""
+    owner: Owner | None = None
+    """Whose the file was, where the edit deleted it."""
+
+    @classmethod
+    def read(cls, entry: Path, source: SourceFile) -> Self:
+        """The backup of the file whose bytes lie at `entry`.  Raises OSError, ValueError, TypeError: it is none of this
+        file."""
+        with open(open_private(_note_path(entry), os.O_RDONLY), encoding="ascii") as file:
+            backup = cls(**json.load(file))
+        if os.path.normcase(backup.path) != os.path.normcase(source.target):
+            raise ValueError("of another file")
+        return backup._replace(mode=read_mode(backup.mode), owner=read_owner(backup.owner))
 
 
 class BackupStore:
     """The backups under one folder, which is created when the first is kept."""
 
     def __init__(self, state_path: Path, n_kept: int) -> None:
-        self._root = state_path / "backups"
+        self._state = state_path
         self._n_kept = n_kept
         self._journal = Journal(state_path)
 
-    def write_all(self, writes: Sequence[FileWrite]) -> None:
+    def write_all(self, writes: Sequence[FileWrite], roots: Sequence[Path] = (), *, is_forced: bool = False) -> None:
         """Carry out all of the writes or none, keeping what the files held.  Writes that change nothing are left out.
-        Raises FileChanged, FileNotWritable: no file is changed; InvalidField: two of the writes are to the same
-        file."""
+        `roots`: the folders that the files lie in; none: each its own.  `is_forced`: read-only files too.  Raises
+        FileChanged, FileNotWritable: no file is changed; InvalidField: two of the writes are to the same file;
+        OutsideRoots: one is to a file of the state folder."""
         _refuse_doubles([write.source for write in writes])
         # Deletions last: until the very end, nothing is gone.
         writes = sorted((write for write in writes if write.is_change), key=lambda write: write.data is None)
+        if not writes:
+            return
+        for write in writes:
+            self._refuse_own(write.source)
+            if not is_forced:
+                refuse_read_only(write.source)
         kept: dict[int, Path] = {}
 
         def keep(i: int) -> None:
             kept[i] = self._keep(writes[i])
 
-        try:
-            at_once(keep, len(writes))
-            if len(writes) == 1:  # is all or nothing by itself
-                with self._journal.locked():  # else another writer could be overtaken between check and replacement
-                    write_atomic(writes[0].source, writes[0].data, mode=writes[0].mode)
-            elif writes:
-                self._journal.commit(writes, [kept[i] for i in range(len(writes))])
-        except BaseException:
-            if not self._journal.open_notes():  # else one may yet be rolled back with these bytes
-                for entry in kept.values():
-                    _discard(entry)
-            raise
-        for entry in kept.values():
-            for old in _entries(entry.parent)[: -self._n_kept]:
-                _discard(old)
-
-    def undo(self, path: str | Path) -> Backup:
-        """Take back the newest edit of the file.  Raises NoBackup: there is none left, or it is damaged; FileChanged:
-        the file is not what the edit made of it."""
-        source = read_source(path, needs_folder=False)
-        for entry in reversed(_entries(self._folder(source))):
+        with self._journal.locked():  # else another writer could be overtaken between check and replacement
             try:
-                backup = Backup(**json.loads(_note_path(entry).read_text(encoding="utf-8")))
-                before = entry.read_bytes()
+                at_once(keep, len(writes))
+                if len(writes) == 1:  # is all or nothing by itself
+                    write_atomic(writes[0].source, writes[0].data, mode=writes[0].mode, owner=writes[0].owner)
+                else:
+                    places = roots or sorted({_nearest_folder(write.source.target) for write in writes})
+                    self._journal.commit(writes, [kept[i] for i in range(len(writes))], places)
+            except BaseException:
+                if not self._journal.open_notes():  # else one may yet be rolled back with these bytes
+                    for entry in kept.values():
+                        _discard(entry)
+                raise
+            for entry in kept.values():
+                for old in _entries(entry.parent)[: -self._n_kept]:
+                    _discard(old)
+
+    def undo(self, path: str | Path, *, max_bytes: int | None = None, is_forced: bool = False) -> Backup:
+        """Take back the newest edit of the file.  Raises NoBackup: there is none left, or it is damaged; FileChanged:
+        the file is not what the edit made of it; FileNotWritable: also where it is read-only and this is not forced;
+        TooLarge."""
+        source = read_source(path, needs_folder=False, max_bytes=max_bytes)
+        self._refuse_own(source)
+        place = kept_folder(self._state, source.target)
+        for entry in reversed(_entries(private_folder(*place) if Path(*place).exists() else Path(*place))):
+            try:
+                backup = Backup.read(entry, source)
+                with open(open_private(entry, os.O_RDONLY), "rb") as file:
+                    before = file.read()
                 if sha256_of(before) != backup.before_sha256:
                     raise ValueError("other bytes than were kept")
-            except (OSError, ValueError, TypeError) as error:
+            except (OSError, ValueError, TypeError, RecursionError) as error:
                 message = f"The newest backup of {source.path} is damaged; the file was left alone."
                 remedy = f"What is left of the backups is in {entry.parent}."
                 raise NoBackup(message, value=str(entry), remedy=remedy) from error
@@ -92,38 +129,51 @@ class BackupStore:
         if source.sha256 != backup.after_sha256:
             message = f"{source.path} was changed after the edit; it was left alone."
             raise FileChanged(message, value=str(source.path), remedy=f"The bytes before the edit are in {entry}.")
+        if not is_forced:
+            refuse_read_only(source)
         with self._journal.locked():
-            write_atomic(source, before if backup.existed else None, mode=backup.mode)
+            write_atomic(source, before if backup.existed else None, mode=backup.mode, owner=backup.owner)
         _discard(entry)
         return backup
 
     def _keep(self, write: FileWrite) -> Path:
-        """Keep what the file holds; where."""
-        source, folder = write.source, self._folder(write.source)
+        """Keep what the file holds; where.  No other writer is at it, so what has no note is of one that died."""
+        source = write.source
+        folder = private_folder(*kept_folder(self._state, source.target))
         after = None if write.data is None else sha256_of(write.data)
         mode = source.mode if write.data is None or write.mode is not None else None
-        backup = Backup(str(source.target), source.exists, sha256_of(source.data), after, mode)
+        owner = source.owner if write.data is None else None
+        backup = Backup(str(source.target), source.exists, sha256_of(source.data), after, mode, owner)
+        entries = _entries(folder)
+        entry = folder / f"{max((int(one.stem) for one in entries), default=0) + 1:08d}.bytes"
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.chmod(self._root, 0o700)
-            number = max((int(entry.stem) for entry in _entries(folder)), default=0)
-            while True:
-                number += 1  # unless it is taken, by an edit that was killed or by another writer
-                entry = folder / f"{number:08d}.bytes"
-                with contextlib.suppress(FileExistsError), entry.open("xb") as file:
-                    file.write(source.data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                    break
+            for orphan in {*folder.glob("*.bytes"), *folder.glob("*.draft")}.difference(entries):
+                with contextlib.suppress(OSError):
+                    orphan.unlink()
+            with open(open_private(entry, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+                file.write(source.data)
+                file.flush()
+                os.fsync(file.fileno())
             save_json(_note_path(entry), backup._asdict())
-        except OSError as error:
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                _discard(entry)
+            if not isinstance(error, OSError):
+                raise
             message = f"Cannot keep a backup in {folder}: {error.strerror or error}. The file was left alone."
             remedy = "Set state_dir (--state-dir, APPLY_STATE_DIR) to a folder that can be written."
             raise FileNotWritable(message, value=str(folder), remedy=remedy) from error
         return entry
 
-    def _folder(self, source: SourceFile) -> Path:
-        return self._root / sha256_of(os.path.normcase(source.target).encode("utf-8", "surrogateescape"))[:32]
+    def _refuse_own(self, source: SourceFile) -> None:
+        """Raises OutsideRoots: the file is one of the state folder."""
+        if lies_in(source.target, self._state):
+            message = f"{source.path} lies in the state folder of apply-service itself."
+            raise OutsideRoots(message, value=str(source.target), remedy="Edit it by other means, if you must.")
+
+
+def _nearest_folder(target: Path) -> Path:
+    return next(parent for parent in target.parents if parent.is_dir())
 
 
 def _refuse_doubles(sources: Sequence[SourceFile]) -> None:
@@ -143,7 +193,7 @@ def _refuse_doubles(sources: Sequence[SourceFile]) -> None:
 
 def _entries(folder: Path) -> list[Path]:
     """Complete backups, oldest first: those with a note."""
-    return sorted(entry for entry in folder.glob("*.bytes") if _note_path(entry).is_file())
+    return sorted(entry for entry in folder.glob("*.bytes") if entry.stem.isdecimal() and _note_path(entry).is_file())
 
 
 def _note_path(entry: Path) -> Path:

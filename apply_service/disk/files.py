@@ -1,9 +1,10 @@
 """One file: read as bytes, and written wholly or not at all.
 
-A file is replaced only if it still holds what was read.  Kept are its mode, its owner where the system allows it, and a
-symbolic link, whose target is written.  Not kept are hard links (the other names keep the old bytes), access lists and
-extended attributes.  Some microseconds lie between the last look at the file and its replacement; another writer could
-still be overtaken in them.  `journal` writes several files at once.
+A file is replaced only if it still holds what was read.  Kept are its mode, its access list on Linux, its group and
+its owner where the system allows it, and a symbolic link, whose target is written.  Where the group can't be kept,
+nobody gains rights: the new group and all others get what both had.  Not kept are hard links (the other names keep the
+old bytes) and extended attributes.  Some microseconds lie between the last look at the file and its replacement;
+another writer could still be overtaken in them.  `journal` writes several files at once.
 """
 
 from __future__ import annotations
@@ -19,13 +20,26 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
-from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable
+from apply_service.disk.state import open_private
+from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable, TooLarge
 
 N_WRITERS = 8
 MANY = 64
 """From so many files on, that many threads write them."""
+PART_BYTES = 2**20
+"""A file is read in parts of this size, so that one without an end is left in time."""
+ACCESS_LIST = "system.posix_acl_access"
+"""Where Linux keeps it."""
 _UMASK_LOCK = threading.Lock()
+
+
+class Owner(NamedTuple):
+    """Whose a file is."""
+
+    uid: int
+    gid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +54,7 @@ class SourceFile:
     exists: bool
     mode: int | None = None
     """Its permission bits; None for a file that does not exist."""
+    owner: Owner | None = None
 
     @property
     def sha256(self) -> str | None:
@@ -56,14 +71,26 @@ class FileWrite:
     """None: it is deleted."""
     is_executable: bool | None = None
     """None: as it is.  Without meaning on Windows."""
+    like: SourceFile | None = None
+    """The file that it is moved or copied from: a new file gets its rights."""
 
     @property
     def mode(self) -> int | None:
         """The permission bits it is to have; None for the ones that a file like it has anyway."""
-        if self.is_executable is None or sys.platform == "win32":
+        mode = self.source.mode
+        if mode is None and self.like is not None:
+            mode = self.like.mode
+        if sys.platform == "win32" or (self.is_executable is None and mode == self.source.mode):
             return None
-        mode = 0o666 & ~_umask() if self.source.mode is None else self.source.mode
+        mode = 0o666 & ~_umask() if mode is None else mode
+        if self.is_executable is None:
+            return mode
         return mode | (mode & 0o444) >> 2 if self.is_executable else mode & ~0o111
+
+    @property
+    def owner(self) -> Owner | None:
+        """Whose it is to be; None for whose it is, or would be, anyway."""
+        return None if self.like is None or self.source.exists else self.like.owner
 
     @property
     def is_change(self) -> bool:
@@ -72,9 +99,10 @@ class FileWrite:
         return self.data != self.source.data or self.mode not in (None, self.source.mode)
 
 
-def read_source(path: str | Path, *, needs_folder: bool = True) -> SourceFile:
+def read_source(path: str | Path, *, needs_folder: bool = True, max_bytes: int | None = None) -> SourceFile:
     """The file's bytes; a file that does not exist, in a folder that does (or need not), is empty.  Raises
-    FileNotReadable: it is not a regular file, its folder does not exist, or reading it is not allowed."""
+    FileNotReadable: it is not a regular file, its folder does not exist, or reading it is not allowed; TooLarge: it has
+    more than `max_bytes`, which is found before it is read."""
     path = Path(path)
     target = Path(os.path.realpath(path))
     why = ""
@@ -83,8 +111,11 @@ def read_source(path: str | Path, *, needs_folder: bool = True) -> SourceFile:
             why = "it is a folder"
         elif needs_folder and not os.path.isdir(target.parent):
             why = "there is no such folder"
-        elif stat.S_ISREG(mode := target.stat().st_mode):
-            return SourceFile(path, target, target.read_bytes(), exists=True, mode=stat.S_IMODE(mode))
+        elif stat.S_ISREG((found := target.stat()).st_mode):
+            with target.open("rb") as file:
+                data = read_within(file, str(path), max_bytes)
+            owner = Owner(found.st_uid, found.st_gid)
+            return SourceFile(path, target, data, exists=True, mode=stat.S_IMODE(found.st_mode), owner=owner)
         else:
             why = "it is not a regular file"
     except FileNotFoundError:
@@ -94,13 +125,38 @@ def read_source(path: str | Path, *, needs_folder: bool = True) -> SourceFile:
     raise FileNotReadable(f"Cannot read {path}: {why}.", value=str(path), remedy="Name a regular file you may read.")
 
 
+def read_within(file: BinaryIO, name: str, max_bytes: int | None) -> bytes:
+    """All that the open file holds.  Raises TooLarge: it is more than `max_bytes`, as its size says, or as is found
+    while it is read; OSError."""
+    n_bytes, size, parts = 0, 0, list[bytes]()
+    with contextlib.suppress(OSError):  # of what is no file of the system's
+        found = os.fstat(file.fileno())
+        size = found.st_size if stat.S_ISREG(found.st_mode) else 0
+    while max_bytes is None or max(size, n_bytes) <= max_bytes:
+        if not (part := file.read(PART_BYTES)):
+            return b"".join(parts)
+        parts.append(part)
+        n_bytes += len(part)
+    message, remedy = (
+        f"{name} is too large.",
+        "Send a part of it, or raise the limit: max_file_bytes (--max-file-bytes).",
+    )
+    raise TooLarge(message, value=max(size, n_bytes), limit=max_bytes, remedy=remedy)
+
+
 def write_atomic(
-    source: SourceFile, data: bytes | None, *, mode: int | None = None, temporary: Path | None = None
+    source: SourceFile,
+    data: bytes | None,
+    *,
+    mode: int | None = None,
+    owner: Owner | None = None,
+    temporary: Path | None = None,
 ) -> None:
     """Make the file hold `data`, or delete it (None); after a crash at any moment it is wholly old or wholly new.
 
-    Missing folders are created.  `mode`: permission bits in place of those it has.  `temporary`: where the new bytes
-    are staged, beside the file; left out, a name that nobody else has.
+    Missing folders are created.  `mode`: permission bits in place of those it has.  `owner`: whose a file is to be that
+    does not exist now.  `temporary`: where the new bytes are staged, beside the file; left out, a name that nobody else
+    has.
 
     Raises:
         FileChanged: the file no longer holds `source.data`; nothing was written.
@@ -113,7 +169,7 @@ def write_atomic(
     make_folder(source)
     temporary = temporary or temporary_beside(source.target, secrets.token_hex(8))
     try:
-        stage(temporary, source, data, mode)
+        stage(temporary, source, data, mode, owner)
         publish(temporary, source)
         with _writing(source):
             sync_folder(source.target.parent)
@@ -127,26 +183,55 @@ def temporary_beside(target: Path, number: str) -> Path:
     return target.with_name(f".{target.name[:40]}.{number}.apply-tmp")
 
 
-def stage(temporary: Path, source: SourceFile, data: bytes, mode: int | None) -> None:
+def refuse_read_only(source: SourceFile) -> None:
+    """Raises FileNotWritable: the file may not be written by this user, or is marked as read-only, which is said to
+    root, too."""
+    if source.mode is not None and not (source.mode & 0o222 and os.access(source.target, os.W_OK)):
+        remedy = "Make it writable; on the command line --force changes it as it is."
+        raise FileNotWritable(f"Cannot write {source.path}: it is read-only.", value=str(source.path), remedy=remedy)
+
+
+def stage(temporary: Path, source: SourceFile, data: bytes, mode: int | None, owner: Owner | None = None) -> None:
     """Write what is to take the file's place, on disk to the last byte, with the file's rights.  Raises
-    FileNotWritable: the file is read-only, or the folder takes no new one."""
+    FileNotWritable: the folder takes no new file."""
     with _writing(source):
-        if source.exists and not os.access(source.target, os.W_OK):
-            raise _unwritable(source, "it is read-only")
+        temporary.unlink(missing_ok=True)  # of a process that died; what it is now, a link perhaps, is never written
         # The owner's alone until it has the rights of the file it stands for.
-        with open(temporary, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        with open(temporary, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.write(data)
             file.flush()
+            usual_mode = 0o666 & ~_umask()
             if source.exists:
-                rights = source.target.stat()
-                usual_mode = stat.S_IMODE(rights.st_mode)
-                if hasattr(os, "chown"):
-                    with contextlib.suppress(PermissionError):
-                        os.chown(temporary, rights.st_uid, rights.st_gid)
+                now = source.target.stat()
+                usual_mode, owner = stat.S_IMODE(now.st_mode), Owner(now.st_uid, now.st_gid)
+                with contextlib.suppress(
+                    OSError, AttributeError
+                ):  # without its list, the group would get all of its rights
+                    os.setxattr(file.fileno(), ACCESS_LIST, os.getxattr(source.target, ACCESS_LIST))
+            mode = usual_mode if mode is None else mode
+            if hasattr(os, "fchown"):
+                os.fchmod(file.fileno(), _owned(file.fileno(), mode, owner))
             else:
-                usual_mode = 0o666 & ~_umask()
-            os.chmod(temporary, usual_mode if mode is None else mode)
+                os.chmod(temporary, mode)
             os.fsync(file.fileno())
+
+
+def _owned(descriptor: int, mode: int, owner: Owner | None) -> int:
+    """Give the new file to the owner, as far as the system allows it; the permission bits with which nobody gains
+    rights."""
+    now = os.fstat(descriptor)
+    if owner is not None and now.st_gid != owner.gid:  # by itself, as a member of the group may do this much
+        try:
+            os.fchown(descriptor, -1, owner.gid)
+        except OSError:
+            both = mode >> 3 & mode & 0o007
+            mode = (mode & ~(stat.S_ISGID | 0o077)) | both << 3 | both
+    if owner is not None and now.st_uid != owner.uid:
+        try:
+            os.fchown(descriptor, owner.uid, -1)
+        except OSError:
+            mode &= ~stat.S_ISUID
+    return mode
 
 
 def publish(temporary: Path, source: SourceFile) -> None:
@@ -185,19 +270,28 @@ def make_folder(source: SourceFile) -> None:
 
 def refuse_if_changed(source: SourceFile) -> None:
     """Raises FileChanged unless the file still is as it was read."""
-    now = read_source(source.path, needs_folder=False)
+    try:
+        now = read_source(source.path, needs_folder=False, max_bytes=len(source.data))
+    except TooLarge as error:
+        raise _changed(source) from error
     if (now.exists, now.target, now.data) != (source.exists, source.target, source.data):
         raise _changed(source)
 
 
 def save_json(path: Path, values: object) -> None:
-    """Write a small file of the program's own, which appears whole and outlives a power cut.  Raises OSError."""
+    """Write a small file of the program's own, in a private folder: it appears whole and outlives a power cut, or
+    nothing is left of it.  Raises OSError."""
     draft = path.with_suffix(".draft")
-    with draft.open("w", encoding="ascii") as file:
-        json.dump(values, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
+    draft.unlink(missing_ok=True)
+    try:
+        with open(open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="ascii") as file:
+            json.dump(values, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

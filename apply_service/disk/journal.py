@@ -7,33 +7,74 @@ changed, `kill -9`, a power cut) is rolled back: at once, or by the next command
 
 One lock for each state folder keeps change sets apart, so that a note found while the lock is free belongs to a process
 that died.  `backups` keeps the old bytes.
+
+A note is not trusted because it lies in the journal.  It names only files, below the roots that it was made for; where
+their old bytes and the new ones lie follows from that.  Each name is judged again when the note is read, with links as
+they lead now.  A note that does not fit is renamed and never acted on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from apply_service.disk import files
-from apply_service.disk.files import FileWrite, read_source, sha256_of
+from apply_service.disk.files import FileWrite, Owner, read_source, sha256_of
+from apply_service.disk.paths import Roots
+from apply_service.disk.state import open_private, private_folder
 from apply_service.errors import ApplyError, FileNotReadable, FileNotWritable
 
 LOCK_TIMEOUT_S = 60.0
 """How long a change set waits for another to be written; that takes milliseconds a file."""
+REJECTED = ".rejected"
+"""Ends the name of a note that does not fit."""
 
 
 class FileState(NamedTuple):
     """What a file holds.  `sha256`: None where there is no file.  `mode`: permission bits; None for those that a file
-    like it has anyway."""
+    like it has anyway.  `owner`: None where nobody need be given the file."""
 
     sha256: str | None
     mode: int | None
+    owner: Owner | None = None
+
+    @classmethod
+    def read(cls, values: Any) -> Self:
+        """Raises ValueError, TypeError: the values are no state."""
+        sha256, mode, owner = values
+        if not (sha256 is None or re.fullmatch("[0-9a-f]{64}", sha256)):
+            raise ValueError("no hash")
+        return cls(sha256, read_mode(mode), read_owner(owner))
+
+
+def read_mode(value: Any) -> int | None:
+    """Permission bits of a note.  Raises ValueError."""
+    if value is None or (type(value) is int and 0 <= value <= 0o7777):
+        return value
+    raise ValueError("no permission bits")
+
+
+def read_owner(value: Any) -> Owner | None:
+    """Whose a file was, of a note.  Raises ValueError, TypeError."""
+    if value is None:
+        return None
+    uid, gid = value
+    if type(uid) is int and type(gid) is int and min(uid, gid) >= 0:  # -1 would leave what it is
+        return Owner(uid, gid)
+    raise ValueError("no owner")
+
+
+def kept_folder(state: Path, target: Path) -> tuple[Path, str, str]:
+    """Where the old bytes of a file are kept: the state folder, and the names of the folders below it."""
+    return state, "backups", sha256_of(os.path.normcase(target).encode("utf-8", "surrogateescape"))[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +87,8 @@ class FileStep:
     target: str
     before: FileState
     after: FileState
-    kept: str
-    temporary: str
+    kept: Path
+    temporary: Path
 
     @property
     def is_undone(self) -> bool:
@@ -69,7 +110,8 @@ class FileStep:
         if self.before.sha256 is None:
             files.write_atomic(source, None)
         elif (data := self._old_bytes()) is not None:
-            files.write_atomic(source, data, mode=self.before.mode, temporary=Path(self.temporary))
+            mode, owner = self.before.mode, self.before.owner
+            files.write_atomic(source, data, mode=mode, owner=owner, temporary=self.temporary)
 
     def _is(self, state: FileState) -> bool:
         try:
@@ -81,8 +123,8 @@ class FileStep:
 
     def _old_bytes(self) -> bytes | None:
         """The bytes before; None where there was no file, or they are lost."""
-        with contextlib.suppress(OSError):
-            data = Path(self.kept).read_bytes()
+        with contextlib.suppress(OSError), open(open_private(self.kept, os.O_RDONLY), "rb") as file:
+            data = file.read()
             if self.before.sha256 == sha256_of(data):
                 return data
         return None
@@ -90,101 +132,132 @@ class FileStep:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One change set in the journal.  `folders`: those that it creates, outermost first."""
+    """One change set in the journal.  `roots`: the folders that its files lie in.  `folders`: those that it creates,
+    outermost first."""
 
     steps: tuple[FileStep, ...]
     folders: tuple[str, ...]
     started: str
+    roots: tuple[str, ...]
 
     @classmethod
-    def of(cls, writes: Sequence[FileWrite], kept: Sequence[Path], number: str) -> Note:
+    def of(cls, writes: Sequence[FileWrite], kept: Sequence[Path], number: str, roots: Sequence[Path]) -> Note:
         steps = []
         for i, (write, place) in enumerate(zip(writes, kept, strict=True)):
             source, target = write.source, write.source.target
-            before = FileState(source.sha256, source.mode)
+            before = FileState(source.sha256, source.mode, source.owner)
             after = FileState(None if write.data is None else sha256_of(write.data), write.mode)
-            temporary = files.temporary_beside(target, f"{number}-{i}")
-            steps.append(FileStep(str(target), before, after, str(place), str(temporary)))
+            steps.append(FileStep(str(target), before, after, place, _temporary(target, number, i)))
         parents = {parent for write in writes for parent in write.source.target.parents if write.data is not None}
         folders = tuple(str(parent) for parent in sorted(parents) if not parent.exists())
-        return cls(tuple(steps), folders, datetime.now(UTC).isoformat(timespec="seconds"))
+        return cls(tuple(steps), folders, datetime.now(UTC).isoformat(timespec="seconds"), tuple(map(str, roots)))
+
+    def save(self, path: Path) -> None:
+        """Raises OSError."""
+        steps = [{"target": s.target, "before": s.before, "after": s.after, "kept": s.kept.name} for s in self.steps]
+        values = {"roots": self.roots, "started": self.started, "folders": self.folders, "steps": steps}
+        files.save_json(path, values)
 
     @classmethod
-    def read(cls, path: Path) -> Note:
-        """Raises FileNotReadable for what is not a note."""
+    def read(cls, path: Path, state: Path, guarded: Sequence[Path]) -> Note:
+        """The note, each of its names judged anew; no edit of its files was allowed in the `guarded` places.  Raises
+        FileNotReadable: it does not fit."""
         try:
-            values = json.loads(path.read_text(encoding="ascii"))
-            steps = [
-                FileStep(**{**step, "before": FileState(*step["before"]), "after": FileState(*step["after"])})
-                for step in values["steps"]
-            ]
-            return cls(tuple(steps), tuple(values["folders"]), values["started"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            message = f"The note of an interrupted change set is damaged ({type(error).__name__})."
-            remedy = "Look at the files it names, then remove it."
-            raise FileNotReadable(message, value=str(path), remedy=remedy) from error
+            with open(open_private(path, os.O_RDONLY), encoding="ascii") as file:
+                values = json.load(file)
+            roots = Roots(values["roots"], [state, *guarded])
+            if list(map(str, roots.folders)) != values["roots"]:
+                raise ValueError("a root is reached by a link")
+            steps = []
+            for i, step in enumerate(values["steps"]):
+                target = roots.resolve(step["target"])
+                if str(target) != step["target"] or not re.fullmatch(r"\d{8,}\.bytes", step["kept"]):
+                    raise ValueError("a file is named in another way")
+                kept = Path(*kept_folder(state, target), step["kept"])
+                before, after = FileState.read(step["before"]), FileState.read(step["after"])
+                steps.append(FileStep(str(target), before, after, kept, _temporary(target, path.stem, i)))
+            above = {parent for step in steps for parent in Path(step.target).parents}
+            for folder in values["folders"]:
+                if str(roots.resolve(folder)) != folder or Path(folder) not in above - set(roots.folders):
+                    raise ValueError("a folder is above none of its files")
+            return cls(tuple(steps), tuple(values["folders"]), str(values["started"]), tuple(values["roots"]))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, ApplyError) as error:
+            why = error.message if isinstance(error, ApplyError) else f"{type(error).__name__}: {error}"
+            message = f"A note in the journal is not one of an interrupted change set: {why}"
+            raise FileNotReadable(message, value=str(path), remedy="Look at it, then remove it.") from error
+
+
+def _temporary(target: Path, number: str, i: int) -> Path:
+    return files.temporary_beside(target, f"{number}-{i}")
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """What became of an interrupted change set.  `conflicts`: files that somebody changed since; where there are any,
-    nothing was touched, and the note stays in the journal."""
+    nothing was touched, and the note stays in the journal.  `rejected`: why the note was set aside and not acted on."""
 
     note: str
     started: str
     restored: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    rejected: str = ""
 
 
 class Journal:
     """The change sets of one state folder."""
 
-    def __init__(self, state_path: Path) -> None:
+    def __init__(self, state_path: Path, guarded: Sequence[Path] = ()) -> None:
+        """`guarded`: where no change set is rolled back, beside the state folder itself."""
+        self._state = state_path
         self._folder = state_path / "journal"
+        self._guarded = guarded
 
-    def commit(self, writes: Sequence[FileWrite], kept: Sequence[Path]) -> None:
-        """Carry out all of the writes, in order, or none.  `kept`: where the bytes lie that each file holds now.
-        Raises FileChanged, FileNotWritable: no file is changed, or the remedy says that some could not be rolled
-        back."""
-        with self.locked():
-            number = secrets.token_hex(8)
-            note, path = Note.of(writes, kept, number), self._folder / f"{number}.json"
-            try:
-                files.save_json(path, asdict(note))
-            except OSError as error:
-                raise self._unusable(error) from error
-            n_begun = 0
-            try:
-                files.at_once(lambda i: _stage(writes[i], note.steps[i]), len(writes))
-                for write in writes:
-                    files.refuse_if_changed(write.source)
-                for n_begun, (write, step) in enumerate(zip(writes, note.steps, strict=True), 1):  # noqa: B007
-                    if write.data is None:
-                        files.remove(write.source)
-                    else:
-                        files.publish(Path(step.temporary), write.source)
-                folders = {write.source.target.parent for write in writes}
-                for folder in folders | {Path(folder).parent for folder in note.folders}:
-                    files.sync_folder(folder)
-            except BaseException as error:
-                begun = note.steps[:n_begun]
-                # The last one may have failed before it changed its file, which may then be another writer's.
-                done = [*begun[:-1], *(step for step in begun[-1:] if step.is_done)]
-                if self._take_back(path, note, done).conflicts and isinstance(error, ApplyError):
-                    error.remedy += " Some files could not be rolled back: see apply-service recover."
-                raise
-            self._remove(path)
+    def commit(self, writes: Sequence[FileWrite], kept: Sequence[Path], roots: Sequence[Path]) -> None:
+        """Carry out all of the writes, in order, or none, while the journal is `locked`.  `kept`: where the bytes lie
+        that each file holds now.  `roots`: the folders that the files lie in.  Raises FileChanged, FileNotWritable: no
+        file is changed, or the remedy says that some could not be rolled back."""
+        number = secrets.token_hex(8)
+        note, path = Note.of(writes, kept, number, roots), self._folder / f"{number}.json"
+        try:
+            note.save(path)
+        except OSError as error:
+            raise self._unusable(error) from error
+        n_begun = 0
+        try:
+            files.at_once(lambda i: _stage(writes[i], note.steps[i]), len(writes))
+            for write in writes:
+                files.refuse_if_changed(write.source)
+            for n_begun, (write, step) in enumerate(zip(writes, note.steps, strict=True), 1):  # noqa: B007
+                if write.data is None:
+                    files.remove(write.source)
+                else:
+                    files.publish(step.temporary, write.source)
+            folders = {write.source.target.parent for write in writes}
+            for folder in folders | {Path(folder).parent for folder in note.folders}:
+                files.sync_folder(folder)
+        except BaseException as error:
+            begun = note.steps[:n_begun]
+            # The last one may have failed before it changed its file, which may then be another writer's.
+            done = [*begun[:-1], *(step for step in begun[-1:] if step.is_done)]
+            if self._take_back(path, note, done).conflicts and isinstance(error, ApplyError):
+                error.remedy += " Some files could not be rolled back: see apply-service recover."
+            raise
+        self._remove(path)
 
     def recover(self) -> tuple[Recovery, ...]:
-        """Roll back every change set that a dead process left.  Raises FileNotReadable, FileNotWritable: a note or a
-        file cannot be used; the note stays."""
+        """Roll back every change set that a dead process left; a note that does not fit is renamed.  Raises FileError:
+        a file, or the journal, cannot be used; the note stays."""
         if not self.open_notes():
             return ()
         recoveries = []
         with self.locked():
             for path in self.open_notes():
-                note = Note.read(path)
-                recoveries.append(self._take_back(path, note, note.steps))
+                try:
+                    note = Note.read(path, self._state, self._guarded)
+                except FileNotReadable as error:
+                    recoveries.append(self._set_aside(path, error.message))
+                else:
+                    recoveries.append(self._take_back(path, note, note.steps))
         return tuple(recoveries)
 
     def forget(self) -> tuple[str, ...]:
@@ -193,7 +266,7 @@ class Journal:
             notes = self.open_notes()
             for path in notes:
                 with contextlib.suppress(FileNotReadable):
-                    _clean(Note.read(path))
+                    _clean(Note.read(path, self._state, self._guarded))
                 self._remove(path)
         return tuple(str(path) for path in notes)
 
@@ -202,7 +275,7 @@ class Journal:
         times: dict[Path, int] = {}
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(FileNotFoundError):  # its change set has ended meanwhile
-                times[path] = path.stat().st_mtime_ns
+                times[path] = path.lstat().st_mtime_ns
         return sorted(times, key=lambda path: times[path], reverse=True)
 
     @contextlib.contextmanager
@@ -212,8 +285,9 @@ class Journal:
         from filelock import FileLock, Timeout  # most commands never write
 
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = FileLock(self._folder / "lock")
+            folder = private_folder(self._state, "journal")
+            os.close(open_private(folder / "lock", os.O_RDWR | os.O_CREAT))  # the library would follow a link
+            lock = FileLock(folder / "lock")
             lock.acquire(timeout=LOCK_TIMEOUT_S)
         except Timeout as error:
             message, limit, remedy = "Other changes are being written.", LOCK_TIMEOUT_S, "Try again when they are done."
@@ -238,6 +312,15 @@ class Journal:
         self._remove(path)
         return Recovery(str(path), note.started, restored=tuple(step.target for step in restored))
 
+    def _set_aside(self, path: Path, why: str) -> Recovery:
+        """Take a note that does not fit out of the way, as it is.  Raises FileNotWritable."""
+        aside = path.with_name(path.name + REJECTED)
+        try:
+            os.replace(path, aside)
+        except OSError as error:
+            raise self._unusable(error) from error
+        return Recovery(str(aside), "", rejected=why)
+
     def _remove(self, path: Path) -> None:
         path.unlink()
         files.sync_folder(self._folder)
@@ -253,14 +336,14 @@ class Journal:
 def _stage(write: FileWrite, step: FileStep) -> None:
     if write.data is not None:
         files.make_folder(write.source)
-        files.stage(Path(step.temporary), write.source, write.data, write.mode)
+        files.stage(step.temporary, write.source, write.data, write.mode, write.owner)
 
 
 def _clean(note: Note) -> None:
     """Remove what was staged, and the folders that were created, where they are empty."""
     for step in note.steps:
         with contextlib.suppress(OSError):
-            Path(step.temporary).unlink()
+            step.temporary.unlink()
     for folder in reversed(note.folders):
         with contextlib.suppress(OSError):
             Path(folder).rmdir()

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from apply_service.errors import FileNotReadable, InvalidField, OutsideRoots
+
+IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+"""Characters that are not seen, and that the file system of macOS leaves out where it compares names."""
+DOT_GIT = re.compile(r"(\.git|git~1)(:.*)?", re.DOTALL)
+"""`.git`, its short name on Windows, and the streams that Windows opens by a colon."""
 
 
 def platform_config_path(environment: Mapping[str, str]) -> Path:
@@ -36,11 +43,16 @@ class Roots:
     A name is judged by the place it leads to, with symbolic links and `..` followed.  A relative name is looked for in
     each folder and belongs to the first where none has it.  Whoever can replace a folder by a link between that look
     and the writing is not stopped: he could write there himself.
+
+    No edit reaches what makes programs run, or is trusted by this one: files of git's own, and the guarded places, by
+    whatever name.
     """
 
-    def __init__(self, folders: Sequence[str | Path]) -> None:
-        """Raises FileNotReadable for what is not a folder."""
+    def __init__(self, folders: Sequence[str | Path], guarded: Sequence[Path] = ()) -> None:
+        """`guarded`: files and folders, which need not exist, that are nobody's to edit.  Raises FileNotReadable for
+        what is not a folder."""
         self.folders = tuple(Path(os.path.realpath(Path(folder).expanduser())) for folder in folders)
+        self._guarded = tuple(guarded)
         for name, folder in zip(folders, self.folders, strict=True):
             if not folder.is_dir():
                 raise FileNotReadable(
@@ -49,16 +61,21 @@ class Roots:
 
     def resolve(self, name: str) -> Path:
         """The absolute path that a name leads to; nothing need exist there.  Raises OutsideRoots: it leads out of the
-        allowed folders, or into git's own; InvalidField: it is not the name of a file."""
+        allowed folders, or to what is guarded; InvalidField: it is not the name of a file."""
         place = Path(os.path.realpath(self._place(name)))
         root = next((folder for folder in self.folders if place.is_relative_to(folder)), None)
         if root is None:
             message = f"{name} is outside the allowed folders."
             remedy = "Name a file inside of them, or allow its folder with --root."
             raise OutsideRoots(message, value=str(place), limit=[str(folder) for folder in self.folders], remedy=remedy)
-        # Files of git's own can make programs run, and no edit is ever meant for them.
-        if ".git" in [part.lower() for part in place.relative_to(root).parts]:
-            raise OutsideRoots(f"{name} belongs to git itself.", value=str(place), remedy="Edit files of the project.")
+        remedy = "Edit files of the project."
+        if any(lies_in(place, one) for one in self._guarded):
+            raise OutsideRoots(f"{name} belongs to apply-service itself.", value=str(place), remedy=remedy)
+        if _is_of_git(place, root):
+            raise OutsideRoots(f"{name} belongs to git itself.", value=str(place), remedy=remedy)
+        if _is_other_name(place, self._guarded):
+            message = f"{name} is another name of a file that belongs to git or to apply-service itself."
+            raise OutsideRoots(message, value=str(place), remedy=remedy)
         return place
 
     def is_link(self, name: str) -> bool:
@@ -77,3 +94,92 @@ class Roots:
             return path
         places = [folder / path for folder in self.folders]
         return next((place for place in places if os.path.lexists(place)), places[0])
+
+
+# -- places that are guarded -------------------------------------------------------------------------------------------
+def lies_in(place: Path, guarded: Path) -> bool:
+    """Whether the place is the guarded file or folder, or lies below it, by whatever name: links, another case and
+    other mounts of the same folder are seen through.  Neither need exist."""
+    wanted = _identity(Path(os.path.realpath(guarded)))
+    return any(_identity(one) == wanted for one in (place, *place.parents))
+
+
+def _identity(place: Path) -> tuple[object, ...]:
+    """The number of the place, or that of the nearest folder above it that exists and the names below that, folded as
+    the most forgiving file system would."""
+    names: list[str] = []
+    while True:
+        try:
+            found = place.stat()
+        except OSError:
+            if place.parent == place:
+                return tuple(names)
+            names.append(_folded(place.name))
+            place = place.parent
+        else:
+            return (found.st_dev, found.st_ino, *names)
+
+
+def _folded(name: str) -> str:
+    """The name as the most forgiving of all file systems compares it: macOS leaves out some characters, Windows dots
+    and blanks at the end, both the case."""
+    return unicodedata.normalize("NFC", name.translate(IGNORED)).casefold().rstrip(" .")
+
+
+def _is_of_git(place: Path, root: Path) -> bool:
+    """Whether the place is a file of git's own, which can make programs run, by its name or because it lies in a folder
+    that git takes for a repository.
+
+    Git looks for one upward, in each folder first for `.git`.  So a working tree that is kept in the folder of its bare
+    repository can be edited.  No repository is one without the file HEAD: as none can be made, neither can a new
+    repository, in however many steps.
+    """
+    # Where this folder is shared with Windows, a backslash divides names there.
+    names = [part for name in place.relative_to(root).parts for part in name.split("\\")]
+    if any(DOT_GIT.fullmatch(re.sub(r"[ .]+(?=:|$)", "", _folded(name))) for name in names):
+        return True
+    if place.name == "HEAD" or (sys.platform != "linux" and _folded(place.name) == "head"):
+        return True
+    for folder in place.parents:
+        has = {name: os.path.lexists(folder / name) for name in (".git", "HEAD", "objects", "refs", "commondir")}
+        if has["HEAD"] and not has[".git"] and (has["commondir"] or (has["objects"] and has["refs"])):
+            return True
+        if has[".git"] or folder == root:
+            return False
+    return False
+
+
+def _is_other_name(place: Path, guarded: Sequence[Path]) -> bool:
+    """Whether the file is a hard link to one in a guarded folder, or in the folder of its own repository; links from
+    other repositories are not found.  Objects of git are content, not configuration, and may be shared."""
+    try:
+        found = place.stat()
+    except OSError:
+        return False
+    if found.st_nlink < 2 or not place.is_file():
+        return False
+    for top in (*guarded, *_git_folders(place)):
+        for folder, folders, names in os.walk(top):
+            folders[:] = [name for name in folders if name != "objects"]
+            for name in names:
+                try:
+                    other = os.lstat(os.path.join(folder, name))
+                except OSError:
+                    continue
+                if (other.st_dev, other.st_ino) == (found.st_dev, found.st_ino):
+                    return True
+    return False
+
+
+def _git_folders(place: Path) -> Iterator[Path]:
+    """Git's folders of the repository that the place belongs to: its own, and of a worktree the one that it shares."""
+    own = next((folder / ".git" for folder in place.parents if os.path.lexists(folder / ".git")), None)
+    if own is None:
+        return
+    try:
+        if own.is_file():
+            own = own.parent / os.fsdecode(own.read_bytes()).removeprefix("gitdir:").strip()
+        yield own
+        yield own / os.fsdecode((own / "commondir").read_bytes()).strip()
+    except OSError:
+        return

@@ -61,7 +61,8 @@ class SourceText:
     @classmethod
     def of(cls, text: str, encoding: str = "utf-8") -> Self:
         """From a text that the caller sent as text.  Raises BadEncoding: there is no such encoding, or it can't hold
-        the text."""
+        the text; NulByte."""
+        refuse_nul("the file", text)
         source = cls(text, _canonical_name(encoding))
         encode(text, source)
         return source
@@ -105,6 +106,12 @@ def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
             f"the file's bytes would change on their way through {codec}", value=encoding, remedy="convert it to UTF-8"
         )
     return source
+
+
+def refuse_nul(what: str, text: str) -> None:
+    """Raises NulByte: the text holds a NUL character, with which nobody could edit it again; `value` is its index."""
+    if (at := text.find("\0")) >= 0:
+        raise NulByte(f"{what} holds a NUL character", value=at, remedy="send text, not binary data")
 
 
 def encode(text: str, source: SourceText) -> bytes:

@@ -188,7 +188,7 @@ class FileEditor:
                 status = "created"
             if status in ("written", "created"):
                 data = encode(result.merged_code, replace(text, encoding=result.encoding))
-                await anyio.to_thread.run_sync(self._store.write_all, [FileWrite(source, data)])
+                await anyio.to_thread.run_sync(self._store.write_all, [FileWrite(source, data)], self._roots.folders)
         return EditOutcome(call.path, status, result, refused)
 
     def _read(self, target: Path, call: EditCall) -> SourceFile:
@@ -197,7 +197,7 @@ class FileEditor:
             if (n_bytes := target.stat().st_size) > self._max_bytes:
                 remedy = "edit it by other means"
                 raise TooLarge("the file is too large", value=n_bytes, limit=self._max_bytes, remedy=remedy)
-        source = read_source(target, needs_folder=False)
+        source = read_source(target, needs_folder=False, max_bytes=self._max_bytes)
         # A snippet that leaves out existing code is meant for a file that exists: its name is wrong.
         if not source.exists and any(map(is_marker, normalise(call.code_edit).split("\n"))):
             message = f"{call.path} does not exist, but the edit leaves out existing code"

@@ -7,6 +7,7 @@ give the same records.  Git is only asked: no working tree, index or network is 
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import re
 import subprocess
@@ -19,6 +20,7 @@ from typing import Literal
 from apply_eval.datasets import EditKind, EditRecord, measure_edit, read_records
 from apply_eval.errors import DataError, GitError
 from apply_eval.sketch import draw_sketch
+from apply_service.isolation import find_program
 from apply_service.syntax.languages import language_of_path
 
 OWN_EDITS = Path(__file__).parent / "fixtures" / "own_edits.jsonl"
@@ -28,6 +30,14 @@ OWN_LIMIT, OWN_MAX_LINES = 24, 100
 """Of the default data of a run: minutes on two cores."""
 MIN_OWN_EDITS = 10
 """A history that gives less is no data set."""
+GIT_OPTIONS: Mapping[str, str] = {
+    "core.quotePath": "off",
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "log.showSignature": "false",  # else gpg.program runs for each signed commit
+}
+GIT_VARIABLES = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+"""Objects that a partial clone lacks are not fetched, by no program and from nowhere."""
 StyleMix = Literal["clean", "sloppy", "mixed"]
 CLEAN_SHARE: Mapping[StyleMix, float] = {"clean": 1.0, "sloppy": 0.0, "mixed": 0.5}
 SKETCH_TRIES = 6
@@ -219,7 +229,16 @@ class GitRepo:
     def changes(self, *, max_commits: int, since: str | None = None, until: str | None = None) -> list[FileChange]:
         """Modified files (not added, deleted, renamed or merged) of the last `max_commits` commits, newest first.
         Raises GitError: no repository there, or git refused."""
-        options = ["--no-merges", "--no-renames", "--raw", "--no-abbrev", "-z", f"--max-count={max_commits}"]
+        options = [
+            "--no-merges",
+            "--no-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--raw",
+            "--no-abbrev",
+            "-z",
+            f"--max-count={max_commits}",
+        ]
         options += [f"--since={since}"] if since else []
         options += [f"--until={until}"] if until else []
         layout = f"--format={_COMMIT}{_FIELD.join(('%H', '%P', '%cs', '%s'))}"
@@ -244,9 +263,15 @@ class GitRepo:
             return None
 
     def _git(self, *arguments: str) -> bytes:
-        command = ["git", "-c", "core.quotepath=off", "-C", str(self.path), *arguments]
+        """What git says.  A repository's own configuration names programs: none of them may run."""
+        if (git := find_program("git")) is None:
+            raise GitError("git is not on the path", remedy="install git")
+        options = [word for name, value in GIT_OPTIONS.items() for word in ("-c", f"{name}={value}")]
+        command = [git, "--no-pager", *options, "-C", str(self.path), *arguments]
         try:
-            found = subprocess.run(command, capture_output=True, check=False, timeout=GIT_TIMEOUT_S)
+            found = subprocess.run(
+                command, capture_output=True, check=False, timeout=GIT_TIMEOUT_S, env=os.environ | GIT_VARIABLES
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise GitError(f"git could not be run: {error}", remedy="install git") from error
         if found.returncode:

@@ -16,6 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from apply_service.isolation import find_program
+
+ROOT = Path(__file__).resolve().parents[2]
 SECRET_OPTIONS = ("--api-key", "--remote-key")
 PACKAGES = ("apply-service", "rapidfuzz", "tree-sitter", "torch", "triton", "transformers", "numpy")
 
@@ -86,9 +89,11 @@ def safe_path(path: str) -> str:
 
 
 def _git(*arguments: str) -> str | None:
-    root = Path(__file__).resolve().parent
+    git = find_program("git")
+    if git is None or not (ROOT / ".git").exists():  # installed, it may lie in another project's repository
+        return None
     try:
-        found = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False, timeout=30)
+        found = subprocess.run([git, "-C", str(ROOT), *arguments], capture_output=True, check=False, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return found.stdout.decode("utf-8", "replace").strip() if found.returncode == 0 else None

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from apply_service.api.auth import refuse_open_network
+from apply_service.api.app import public_name
+from apply_service.api.auth import PAGE_PATHS, refuse_open_network
 from apply_service.errors import SettingsError
 from apply_service.settings import Settings
 from tests.api.layers import ALICE, BOB, BODY, bearer, layered, write_keys
@@ -53,6 +54,52 @@ def test_health_and_documentation_are_open_and_nothing_else(tmp_path: Path) -> N
             assert http.get(url, follow_redirects=False).status_code == 401
 
 
+FOLDER = "/srv/secret-customer"
+NAMES = {"model": f"{FOLDER}/Qwen-7B/", "models": (f"small={FOLDER}/small", f"{FOLDER}/big.gguf", "owner/name")}
+SHORT = ["Qwen-7B", "small", "big.gguf", "name", "embedded"]
+FULL = [f"{FOLDER}/Qwen-7B/", "small", f"{FOLDER}/big.gguf", "owner/name", "embedded"]
+
+
+def test_without_a_key_no_folder_is_told(tmp_path: Path) -> None:
+    run = ScriptedRun()
+    with layered(run, keys_file=write_keys(tmp_path), **NAMES) as http:
+        paths = ("/healthz", "/readyz", "/docs", "/openapi.json", *PAGE_PATHS, "/metrics", "/v1/models", "/v1/x", "/x")
+        for headers in ({}, bearer("wrong-key-0123456789-0123456789"), {"Host": "evil.example"}):
+            answers = [http.request(way, path, headers=headers) for path in paths for way in ("GET", "POST")]
+            for told in (f"{answer.headers} {answer.text}" for answer in answers):
+                assert "secret-customer" not in told
+                assert str(tmp_path) not in told
+            ready = http.get("/readyz", headers=headers).json()
+            assert [ready["model"], ready["models"]] == ["Qwen-7B", SHORT]
+        for headers in (bearer(ALICE), {"X-API-Key": BOB}):
+            ready = http.get("/readyz", headers=headers).json()
+            assert [ready["model"], ready["models"]] == [NAMES["model"], FULL]
+
+
+def test_without_keys_no_web_page_learns_of_folders() -> None:
+    with layered(ScriptedRun(), **NAMES) as http:
+        for headers in ({"Host": "evil.example"}, {"Host": "localhost", "Origin": "https://evil.example"}):
+            ready = http.get("http://127.0.0.1/readyz", headers=headers).json()
+            assert [ready["model"], ready["models"]] == ["Qwen-7B", SHORT]
+        ready = http.get("http://127.0.0.1/readyz").json()
+        assert [ready["model"], ready["models"]] == [NAMES["model"], FULL]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("embedded", "embedded"),
+        ("/models/a", "a"),
+        ("C:\\models\\a\\", "a"),
+        ("~/a.gguf", "a.gguf"),
+        ("remote:a", "remote:a"),
+        ("/", "model"),
+    ],
+)
+def test_the_public_name_of_a_model(name: str, told: str) -> None:
+    assert public_name(name) == told
+
+
 def test_without_keys_a_key_is_no_matter() -> None:
     with layered(ScriptedRun()) as http:
         assert http.post("/v1/apply", json=BODY, headers=bearer("whatever")).status_code == 200
@@ -82,11 +129,104 @@ def test_without_keys_loopback_is_not_asked_by_a_foreign_name(host: str) -> None
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:8765", "127.0.0.1:8765", "[::1]:8765", "a.localhost", "mybox"]
+    "host",
+    [
+        "localhost",
+        "LOCALHOST:8765",
+        "localhost.",
+        "127.0.0.1:8765",
+        "[::1]",
+        "[::1]:8765",
+        "[::FFFF:127.0.0.1]:1",
+        "a.localhost",
+        "mybox",
+        "MyBox:80",
+    ],
 )
 def test_without_keys_loopback_is_asked_by_its_own_names(host: str) -> None:
     with layered(ScriptedRun(), host="mybox") as http:
         assert http.get("http://127.0.0.1/metrics", headers={"Host": host}).status_code == 200
+
+
+NO_HOSTS = [
+    "",
+    " ",
+    ":",
+    ":8765",
+    "localhost:80@evil.example",
+    "[::1]evil.example",
+    "[::1]:80@evil.example",
+    "[::1].evil.example",
+    "user@localhost",
+    "user:pw@localhost:8765",
+    "localhost:",
+    "localhost:http",
+    "localhost:8765:80",
+    "localhost:+80",
+    "localhost:99999",
+    "localhost:65536",
+    "localhost, evil.example",
+    "localhost,localhost",
+    "localhost evil.example",
+    "localhost/evil.example",
+    "localhost#evil.example",
+    "localhost?evil.example",
+    "localhost\\evil.example",
+    "localhost\tevil.example",
+    "localhost..",
+    ".localhost",
+    "evil..localhost",
+    "loc%61lhost",
+    "localhost%00.evil.example",
+    "[fe80::1%eth0]",
+    "[fe80::1%25eth0]:8765",
+    "[127.0.0.1]",
+    "[localhost]",
+    "[::1",
+    "::1",
+    "[::1]]",
+    "[[::1]]",
+    "[v1.a:b]",
+    "127.1",
+    "0177.0.0.1",
+    "0x7f.0.0.1",
+    "2130706433",
+    "http://localhost",
+    "\uff4c\uff4f\uff43alhost".encode(),
+    "l\u043ecalhost".encode(),
+    b"localhost\xad",
+    "127\u30020\u30020\u30021".encode(),
+    "xn--lcalhost-94g",
+]
+
+
+@pytest.mark.parametrize("host", NO_HOSTS)
+def test_without_keys_what_is_no_host_and_port_is_a_foreign_name(host: str | bytes) -> None:
+    """`localhost:80@evil.example` passed as localhost; so the own page did of a host that is none."""
+    run = ScriptedRun()
+    with layered(run, playground="on") as http:
+        own = host if isinstance(host, bytes) else host.encode()
+        refused = http.get("http://127.0.0.1/v1/models", headers={b"Host": own})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin_refused")
+        for origin in (b"http://" + own, own):
+            page = http.post("http://127.0.0.1/v1/apply", json=BODY, headers={b"Host": own, b"Origin": origin})
+            assert (page.status_code, page.json()["error"]["code"]) == (403, "origin_refused")
+    assert run.n_started == 0
+
+
+@pytest.mark.parametrize("hosts", [("localhost", "localhost"), ("localhost", "evil.example"), ("evil.example", "::1")])
+def test_without_keys_two_hosts_are_none(hosts: tuple[str, str]) -> None:
+    with layered(ScriptedRun()) as http:
+        refused = http.get("http://127.0.0.1/metrics", headers=[("Host", host) for host in hosts])
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin_refused")
+
+
+def test_without_keys_two_origins_are_no_page_of_ours() -> None:
+    own, foreign = "http://127.0.0.1:8765", "https://evil.example"
+    with layered(ScriptedRun(), cors_origins=("https://good.example",)) as http:
+        for origins in ((own, foreign), (foreign, own), (own, own), ("https://good.example", foreign)):
+            headers = [("Host", "127.0.0.1:8765"), *(("Origin", origin) for origin in origins)]
+            assert http.post("http://127.0.0.1/v1/apply", json=BODY, headers=headers).status_code == 403
 
 
 def test_an_open_service_and_one_with_keys_have_any_name(tmp_path: Path) -> None:

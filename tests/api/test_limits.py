@@ -13,10 +13,12 @@ import httpx2
 import pytest
 from starlette.types import Message
 
+from apply_service.api import limits
 from apply_service.api.limits import BodyBudget
 from apply_service.errors import Overloaded
 from apply_service.settings import Settings
 from tests.api.layers import ALICE, BOB, BODY, bearer, layered, write_keys
+from tests.clocks import set_clocks
 from tests.doubles import ScriptedRun, wait_for
 from tests.live_server import live_server
 
@@ -42,6 +44,30 @@ def test_a_key_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
         other = http.post("/v1/apply", json=BODY, headers=bearer(BOB))
     assert statuses == [200, 429]
     assert other.headers["x-ratelimit-limit"] == "3"
+
+
+def test_a_wall_clock_that_is_set_locks_nobody_out_and_lets_nobody_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Set back, it kept a key out for as long; set forward, it forgot the minute's requests."""
+    wall, steady = [1e9], [50.0]
+    set_clocks(monkeypatch, limits, time=lambda: wall[0], monotonic=lambda: steady[0])
+    with layered(ScriptedRun(), keys_file=write_keys(tmp_path), rate_limit=2) as http:
+
+        def ask() -> httpx2.Response:
+            return http.post("/v1/apply", json=BODY, headers=bearer(ALICE))
+
+        assert [ask().status_code for _ in range(2)] == [200, 200]
+        wall[0] += 7200
+        refused = ask()
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "60")
+        wall[0] -= 86_400
+        steady[0] += 30
+        refused = ask()
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "30")
+        assert refused.headers["x-ratelimit-reset"] == str(int(wall[0]) + 30)
+        steady[0] += 31
+        assert ask().status_code == 200
 
 
 def edits(n_edits: int) -> dict[str, object]:

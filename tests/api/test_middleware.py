@@ -38,6 +38,14 @@ def test_a_request_id_comes_back_or_is_made() -> None:
     assert len(set(ids)) == 4
 
 
+@pytest.mark.parametrize("sent", [b"a\n", b"a\r\nSet-Cookie: x=1", b"\x1b[31m", b"a\x00", "\u0430".encode(), b"\xe9"])
+def test_an_id_that_would_forge_a_header_or_a_log_line_is_dropped(sent: bytes) -> None:
+    with layered(ScriptedRun()) as http:
+        answer = http.get("/healthz", headers={b"X-Request-Id": sent})
+    assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
+    assert "set-cookie" not in answer.headers
+
+
 def test_streams_and_errors_carry_the_id_too() -> None:
     headers = {"X-Request-Id": "mine"}
     with layered(ScriptedRun()) as http:

@@ -169,22 +169,22 @@ def test_encodings_and_bytes_survive(project: Path, options: list[str]) -> None:
 def test_a_file_changed_meanwhile_stops_all(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    from apply_service.commands import batch
+    from apply_service.commands import request
 
-    real = batch.answer_batch
+    real = request.answer_batch
 
     def answer_and_meddle(*arguments: Any) -> dict[str, Any]:
         (project / "dir/b.py").write_bytes(b"theirs")
         return real(*arguments)
 
-    monkeypatch.setattr(batch, "answer_batch", answer_and_meddle)
+    monkeypatch.setattr(request, "answer_batch", answer_and_meddle)
     assert main(["apply", "--patch", "../p.diff", "--in-place"]) == 3
     assert last_code() == "file_changed"
     assert tree(project) == BEFORE | {"dir/b.py": b"theirs"}
-    monkeypatch.setattr(batch, "answer_batch", real)
+    monkeypatch.setattr(request, "answer_batch", real)
     (project / "dir/b.py").write_bytes(BEFORE["dir/b.py"])
     edits = write_batch(project, GOOD, {"path": "dir/b.py", "update": block("two", "2")}, mode="independent")
-    monkeypatch.setattr(batch, "answer_batch", answer_and_meddle)
+    monkeypatch.setattr(request, "answer_batch", answer_and_meddle)
     assert main(["apply", "--batch", edits, "--in-place", "--json"]) == 3
     answer = json.loads(capsysbinary.readouterr().out)
     assert [item["status"] for item in answer["items"]] == ["ok", "failed"]

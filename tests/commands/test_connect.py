@@ -70,6 +70,27 @@ def test_what_is_printed_can_be_read_and_starts_our_server(
     assert (arguments.command, arguments.server) == ("mcp", "http://127.0.0.1:9/")
 
 
+@pytest.mark.parametrize(("ran", "lies"), [("apply-service",) * 2, ("apply-service", "apply-service.exe")])
+@pytest.mark.parametrize("name", ["cursor", "opencode", "codex", "codecompanion"])
+def test_the_command_is_the_file_that_runs(
+    name: str,
+    ran: str,
+    lies: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """A client outside the environment, and a project with a program of that name in it."""
+    (folder / "bin").mkdir()
+    (folder / "bin" / lies).touch()
+    monkeypatch.setattr("sys.argv", [f"bin/{ran}"])
+    assert main(["connect", name]) == 0
+    assert json.dumps(str(folder / "bin" / lies)) in capsysbinary.readouterr().out.decode()
+    monkeypatch.setattr("sys.argv", [str(folder / "elsewhere" / "cli.py")])
+    assert main(["connect", name]) == 0
+    assert b'"apply-service"' in capsysbinary.readouterr().out
+
+
 def test_the_file_of_continue_is_yaml() -> None:
     (model,) = yaml.safe_load(CLIENTS["continue"].text)["models"]
     assert model["roles"] == ["apply"]

@@ -128,6 +128,6 @@ def test_interrupting_is_no_crash(folder: Path, monkeypatch: pytest.MonkeyPatch)
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("apply_service.commands.apply.answer_request", interrupt)
+    monkeypatch.setattr("apply_service.commands.request.answer_request", interrupt)
     assert main(["apply", "a.py", "--update", "edit.txt", "--in-place"]) == 130
     assert (folder / "a.py").read_bytes() == OLD

@@ -111,14 +111,14 @@ def test_in_place_refuses_a_file_that_changed_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    from apply_service.commands import apply
+    from apply_service.commands import request
 
     def answer_and_meddle(*arguments: Any) -> dict[str, Any]:
         (folder / "a.py").write_bytes(b"someone else's")
         return real(*arguments)
 
-    real = apply.answer_request
-    monkeypatch.setattr(apply, "answer_request", answer_and_meddle)
+    real = request.answer_request
+    monkeypatch.setattr(request, "answer_request", answer_and_meddle)
     assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place"]) == 3
     assert last_code() == "file_changed"
     assert (folder / "a.py").read_bytes() == b"someone else's"

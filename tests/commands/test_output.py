@@ -87,3 +87,22 @@ def test_a_terminal_shows_a_diff_in_the_users_pager(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     write_diff("-old\n+new\n", Settings())
     assert capfdbinary.readouterr().out == before + b"-old\n" + before + b"+new\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX terminal")
+def test_the_pager_is_none_of_the_current_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Where Windows, `shutil.which` there and its shell look first."""
+    pager = folder / "our-pager"
+    pager.write_text("#!/bin/sh\necho planted\n")
+    pager.chmod(0o755)
+    monkeypatch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PAGER", "our-pager")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    write_diff("-old\n", Settings())
+    assert capfdbinary.readouterr().out == b"-old\n"
+    monkeypatch.setenv("PAGER", "echo $NoDefaultCurrentDirectoryInExePath; cat")
+    write_diff("-old\n", Settings())
+    assert capfdbinary.readouterr().out == b"1\n-old\n"

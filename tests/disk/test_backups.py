@@ -1,6 +1,7 @@
 """Backups: what --in-place overwrote can be brought back, and nothing else is lost by it."""
 
 import contextlib
+import json
 import os
 import stat
 import threading
@@ -12,7 +13,8 @@ from filelock import FileLock
 from apply_service.disk import backups, files, journal
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_source
-from apply_service.errors import FileChanged, FileNotWritable, NoBackup
+from apply_service.errors import FileChanged, FileNotWritable, NoBackup, OutsideRoots
+from tests.other_user import as_user, let_in, needs_root
 
 
 @pytest.fixture
@@ -185,3 +187,136 @@ def test_links_share_backups_and_the_folder_is_private(store: BackupStore, path:
     store.undo(path)
     assert path.read_bytes() == b"v0\r\n\xff"
     assert stat.S_IMODE((tmp_path / "state" / "backups").stat().st_mode) == 0o700
+
+
+def kept_names(tmp_path: Path) -> set[str]:
+    return {path.name for path in (tmp_path / "state").rglob("*") if path.is_file()} - {"lock"}
+
+
+@pytest.mark.parametrize("n_call", [1, 2, 3])
+def test_a_full_disk_leaves_nothing_of_a_backup(
+    store: BackupStore, path: Path, tmp_path: Path, n_call: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls: the bytes, the note, its folder."""
+    real, count = os.fsync, [0]
+
+    def full(descriptor: int) -> None:
+        count[0] += 1
+        if count[0] == n_call:
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FileNotWritable, match="No space left"):
+        edit(store, path, b"v1")
+    assert path.read_bytes() == b"v0\r\n\xff"
+    assert kept_names(tmp_path) == set()
+
+
+def test_what_a_dead_writer_left_is_removed_by_the_next(store: BackupStore, path: Path, tmp_path: Path) -> None:
+    edit(store, path, b"v1")
+    (note,) = (tmp_path / "state" / "backups").rglob("*.json")
+    for name in ("00000002.bytes", "00000003.bytes", "00000003.draft", "x.bytes"):
+        (note.parent / name).write_bytes(b"half")
+    edit(store, path, b"v2")
+    assert kept_names(tmp_path) == {f"0000000{i}.{end}" for i in (1, 2) for end in ("bytes", "json")}
+    store.undo(path)
+    assert path.read_bytes() == b"v1"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"path": "/etc/passwd"},
+        {"mode": 0o104755},
+        {"mode": -1},
+        {"mode": True},
+        {"mode": "0755"},
+        {"owner": [-1, 0]},
+        {"owner": [0]},
+        {"owner": "ab"},
+    ],
+)
+def test_a_planted_note_is_no_backup(store: BackupStore, path: Path, tmp_path: Path, change: dict[str, object]) -> None:
+    edit(store, path, b"v1")
+    (note,) = (tmp_path / "state" / "backups").rglob("*.json")
+    note.write_text(json.dumps(json.loads(note.read_text()) | change))
+    with pytest.raises(NoBackup, match="damaged"):
+        store.undo(path)
+    assert path.read_bytes() == b"v1"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX links and modes")
+@pytest.mark.parametrize("place", ["note", "bytes", "folder", "backups"])
+def test_links_in_the_state_folder_are_not_followed(store: BackupStore, path: Path, tmp_path: Path, place: str) -> None:
+    edit(store, path, b"v1")
+    (note,) = (tmp_path / "state" / "backups").rglob("*.json")
+    real = {"note": note, "bytes": note.with_suffix(".bytes"), "folder": note.parent, "backups": note.parent.parent}[
+        place
+    ]
+    real.rename(tmp_path / "elsewhere")
+    real.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises((NoBackup, FileNotWritable)):
+        store.undo(path)
+    assert path.read_bytes() == b"v1"
+    if place in ("folder", "backups"):
+        before = sorted((tmp_path / "elsewhere").rglob("*"))
+        with pytest.raises(FileNotWritable, match="link"):
+            edit(store, path, b"v2")
+        assert sorted((tmp_path / "elsewhere").rglob("*")) == before
+        assert path.read_bytes() == b"v1"
+
+
+@pytest.mark.parametrize("name", ["journal/x.json", "backups/x/00000001.json", "server/keys.toml", "new/x"])
+def test_no_edit_reaches_the_state_folder(store: BackupStore, path: Path, tmp_path: Path, name: str) -> None:
+    target = tmp_path / "state" / name
+    for write in (
+        lambda: store.write_all([FileWrite(read_source(target, needs_folder=False), b"x")]),
+        lambda: store.write_all(
+            [FileWrite(read_source(one, needs_folder=False), b"x") for one in (path, target)], is_forced=True
+        ),
+        lambda: store.undo(target),
+    ):
+        with pytest.raises(OutsideRoots, match="state folder"):
+            write()
+    assert not target.exists()
+    assert path.read_bytes() == b"v0\r\n\xff"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX links and modes")
+@pytest.mark.parametrize("data", [b"v1", None])
+def test_a_read_only_file_is_changed_only_by_force(store: BackupStore, path: Path, data: bytes | None) -> None:
+    path.chmod(0o444)
+    with pytest.raises(FileNotWritable, match="read-only"):
+        store.write_all([FileWrite(read_source(path), data)])
+    assert path.read_bytes() == b"v0\r\n\xff"
+    store.write_all([FileWrite(read_source(path), data)], is_forced=True)
+    if data is not None:
+        with pytest.raises(FileNotWritable, match="read-only"):
+            store.undo(path)
+    store.undo(path, is_forced=True)
+    assert path.read_bytes() == b"v0\r\n\xff"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o444
+
+
+@needs_root
+@pytest.mark.parametrize("uid", [0, 1002])
+def test_a_deleted_file_comes_back_with_its_owner_or_less(tmp_path: Path, uid: int) -> None:
+    let_in(tmp_path)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work").chmod(0o777)
+    path = tmp_path / "work" / "a.py"
+    path.write_bytes(b"v0")
+    os.chown(path, 1001, 2001)
+    path.chmod(0o6775)
+
+    def delete_and_undo() -> None:
+        store = BackupStore(tmp_path / "state", 3)
+        store.write_all([FileWrite(read_source(path), None)], is_forced=True)
+        assert not path.exists()
+        store.undo(path)
+
+    as_user(delete_and_undo, uid, uid)
+    now = path.stat()
+    expected = (1001, 2001, 0o6775) if uid == 0 else (1002, 1002, 0o755)
+    assert (now.st_uid, now.st_gid, stat.S_IMODE(now.st_mode)) == expected

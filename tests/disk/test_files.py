@@ -1,9 +1,11 @@
 """Files: read, and written wholly or not at all."""
 
+import io
 import os
 import random
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -14,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from apply_service.disk import files
-from apply_service.disk.files import read_source, write_atomic
-from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable
+from apply_service.disk.files import read_source, read_within, refuse_read_only, write_atomic
+from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable, TooLarge
+from tests.other_user import as_user, let_in, needs_root
 from tests.seeds import draw_seed
 
 
@@ -204,9 +207,6 @@ def test_pipes_and_loops_are_refused(tmp_path: Path) -> None:
 def test_rights_are_respected(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(b"old")
-    path.chmod(0o444)
-    with pytest.raises(FileNotWritable, match="read-only"):
-        write_atomic(read_source(path), b"new")
     path.chmod(0o000)
     with pytest.raises(FileNotReadable):
         read_source(path)
@@ -221,13 +221,127 @@ def test_rights_are_respected(tmp_path: Path) -> None:
     assert path.read_bytes() == b"old"
 
 
-def test_a_read_only_file_is_refused_whoever_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_file_is_told_to_root_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(b"old")
+    refuse_read_only(read_source(path))
+    refuse_read_only(read_source(tmp_path / "new.py"))
+    path.chmod(0o444)
+    with pytest.raises(FileNotWritable, match="read-only") as caught:
+        refuse_read_only(read_source(path))
+    assert "--force" in caught.value.remedy
+    path.chmod(0o644)
     monkeypatch.setattr(os, "access", lambda *arguments: False)
     with pytest.raises(FileNotWritable, match="read-only"):
-        write_atomic(read_source(path), b"new")
-    assert path.read_bytes() == b"old"
+        refuse_read_only(read_source(path))
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("mode", "groups", "gid", "wanted"),
+    [
+        (0o660, (2001,), 2001, 0o660),
+        (0o2770, (2001,), 2001, 0o2770),
+        (0o4770, (2001,), 2001, 0o770),
+        (0o660, (), 1002, 0o600),
+        (0o664, (), 1002, 0o644),
+        (0o640, (), 1002, 0o600),
+        (0o2775, (), 1002, 0o755),
+        (0o606, (), 1002, 0o600),
+    ],
+)
+def test_who_may_not_keep_the_owner_keeps_the_group_or_gives_no_rights(
+    tmp_path: Path, mode: int, groups: tuple[int, ...], gid: int, wanted: int
+) -> None:
+    """The file of 1001:2001 is edited by 1002, a member of its group or none."""
+    let_in(tmp_path)
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+    os.chown(path, 1001, 2001)
+    path.chmod(mode)
+    source = read_source(path)
+
+    def edit() -> None:
+        files.refuse_if_changed = lambda _: None  # type: ignore[assignment]  # in this process, which may not read it
+        write_atomic(source, b"new")
+
+    as_user(edit, 1002, 1002, groups)
+    now = path.stat()
+    assert path.read_bytes() == b"new"
+    assert (now.st_uid, now.st_gid, oct(stat.S_IMODE(now.st_mode))) == (1002, gid, oct(wanted))
+
+
+@needs_root
+def test_root_keeps_owner_group_and_all_bits(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+    os.chown(path, 1001, 2001)
+    path.chmod(0o6755)
+    write_atomic(read_source(path), b"new")
+    now = path.stat()
+    assert (now.st_uid, now.st_gid, stat.S_IMODE(now.st_mode)) == (1001, 2001, 0o6755)
+
+
+@needs_root
+def test_an_access_list_is_kept(tmp_path: Path) -> None:
+    """Without it the group would have what only the list's mask allows."""
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+    entries = [(1, 6, 0xFFFFFFFF), (2, 6, 1001), (4, 0, 0xFFFFFFFF), (16, 6, 0xFFFFFFFF), (32, 0, 0xFFFFFFFF)]
+    value = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    try:
+        os.setxattr(path, files.ACCESS_LIST, value)
+    except OSError:
+        pytest.skip("this file system keeps no access lists")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    write_atomic(read_source(path), b"new")
+    assert os.getxattr(path, files.ACCESS_LIST) == value
+
+
+def test_the_size_is_told_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.py"
+    with path.open("wb") as file:
+        file.truncate(3 * 2**30)
+    assert read_source(tmp_path / "none.py", max_bytes=1).data == b""
+
+    class Unread(io.FileIO):
+        def read(self, *_: object) -> bytes:
+            raise AssertionError("it was read")
+
+    with Unread(path) as file, pytest.raises(TooLarge) as caught:
+        read_within(file, "a.py", 64 * 2**20)  # type: ignore[arg-type]
+    assert (caught.value.value, caught.value.limit) == (3 * 2**30, 64 * 2**20)
+    assert "--max-file-bytes" in caught.value.remedy
+    with pytest.raises(TooLarge):
+        read_source(path, max_bytes=64 * 2**20)
+
+
+@pytest.mark.parametrize("max_bytes", [0, 1, 7, 8])
+def test_what_has_no_size_is_read_up_to_the_limit(max_bytes: int) -> None:
+    if max_bytes < 8:
+        with pytest.raises(TooLarge):
+            read_within(io.BytesIO(b"12345678"), "x", max_bytes)
+    else:
+        assert read_within(io.BytesIO(b"12345678"), "x", max_bytes) == b"12345678"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is nothing without an end")
+def test_what_has_no_end_is_left() -> None:
+    with open("/dev/zero", "rb") as file, pytest.raises(TooLarge) as caught:
+        read_within(file, "/dev/zero", 3 * 2**20)
+    assert caught.value.value == 4 * 2**20
+
+
+def test_a_file_that_grew_is_not_read_whole_to_see_that_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+    source = read_source(path)
+    with path.open("r+b") as file:
+        file.truncate(2**40)
+    with pytest.raises(FileChanged):
+        write_atomic(source, b"new")
 
 
 def test_remove_refuses_a_changed_file(tmp_path: Path) -> None:

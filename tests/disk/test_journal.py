@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -10,7 +11,7 @@ from apply_service.disk import files, journal
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, read_source
 from apply_service.disk.journal import Journal
-from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable, InvalidField
+from apply_service.errors import FileChanged, FileNotWritable, InvalidField
 
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX modes and links")
 
@@ -167,15 +168,15 @@ def test_a_stale_file_means_no_file_is_written(root: Path, store: BackupStore) -
 
 
 def test_no_room_means_no_file_is_written(root: Path, store: BackupStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, count = os.chmod, [0]
+    real, count = files._owned, [0]
 
-    def chmod(path: Path, mode: int) -> None:
-        count[0] += path.name.endswith(".apply-tmp")
+    def owned(*arguments: object) -> int:
+        count[0] += 1
         if count[0] == 3:
             raise OSError(28, "No space left on device")
-        real(path, mode)
+        return real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(os, "chmod", chmod)
+    monkeypatch.setattr(files, "_owned", owned)
     with pytest.raises(FileNotWritable, match="No space left"):
         store.write_all(writes(root))
     assert tree(root) == OLD
@@ -217,15 +218,184 @@ def test_lost_bytes_stop_the_recovery(
     assert tree(root) == NEW | {"gone.py": b"g0"}
 
 
-def test_a_damaged_note_is_named(root: Path, store: BackupStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("data", [b"{", b"", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"roots": ["~"], "steps": 1}'])
+def test_a_damaged_note_is_set_aside(root: Path, store: BackupStore, tmp_path: Path, data: bytes) -> None:
     folder = tmp_path / "state" / "journal"
     folder.mkdir(parents=True)
-    (folder / "x.json").write_bytes(b"{")
-    with pytest.raises(FileNotReadable) as caught:
-        recover(root)
-    assert caught.value.value == str(folder / "x.json")
-    assert Journal(tmp_path / "state").forget() == (str(folder / "x.json"),)
+    (folder / "x.json").write_bytes(data)
+    (recovery,) = recover(root)
+    assert recovery.note == str(folder / "x.json.rejected")
+    assert recovery.rejected
+    assert Path(recovery.note).read_bytes() == data
     assert recover(root) == ()
+    (folder / "y.json").write_bytes(data)
+    assert Journal(tmp_path / "state").forget() == (str(folder / "y.json"),)
+    assert recover(root) == ()
+
+
+@needs_posix
+@pytest.mark.parametrize("what", ["loop", "nowhere", "other note", "folder"])
+def test_what_is_no_file_is_set_aside(root: Path, tmp_path: Path, what: str) -> None:
+    folder = tmp_path / "state" / "journal"
+    folder.mkdir(parents=True)
+    (tmp_path / "other note").write_bytes(b"{}")
+    path = folder / "x.json"
+    if what == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(path if what == "loop" else tmp_path / what)
+    (recovery,) = recover(root)
+    assert recovery.rejected
+    assert not os.path.lexists(path)
+    assert (tmp_path / "other note").read_bytes() == b"{}"
+
+
+Steps = list[dict[str, object]]
+
+
+def altered(note: dict[str, object], how: str, root: Path) -> dict[str, object]:
+    """The note as somebody would write it who may make files in the state folder, but is not the program."""
+    out, steps, folders = root.parent / "out", cast("Steps", note["steps"]), cast("list[str]", note["folders"])
+    step = next(one for one in steps if one["target"] == str(root / "a.py"))
+    bare, linked = root / "bare", root / "linked"
+    match how:
+        case "a target outside of the roots":
+            step["target"] = str(out / "a.py")
+        case "a target by a detour":
+            step["target"] = f"{root}/../out/a.py"
+        case "a target by a link":
+            linked.symlink_to(out)
+            step["target"] = str(linked / "a.py")
+        case "a target of git":
+            step["target"] = str(root / ".git" / "hooks" / "pre-commit")
+        case "a target in a bare repository":
+            for name in ("objects", "refs"):
+                (bare / name).mkdir(parents=True)
+            (bare / "HEAD").write_bytes(b"")
+            step["target"] = str(bare / "config")
+        case "a target in the state folder":
+            note["roots"] = [str(root.parent)]
+            step["target"] = str(root.parent / "state" / "server" / "keys.toml")
+        case "a guarded target":
+            note["roots"] = [str(root.parent)]
+            step["target"] = str(root.parent / "config.toml")
+        case "a relative target":
+            step["target"] = "a.py"
+        case "a root by a link":
+            (root.parent / "alias").symlink_to(root)
+            note["roots"] = [str(root.parent / "alias")]
+        case "no root":
+            note["roots"] = []
+        case "no roots":
+            del note["roots"]
+        case "kept elsewhere":
+            step["kept"] = "../../../../out/a.py"
+        case "kept at a place of its own":
+            step["kept"] = str(out / "a.py")
+        case "bits beyond rights":
+            step["before"] = [None, 0o104755, None]
+        case "an owner that is none":
+            step["before"] = [None, 0o644, [-1, -1]]
+        case "no hash":
+            step["before"] = ["x", None, None]
+        case "a folder elsewhere":
+            folders.append(str(out / "empty"))
+        case "a folder that is a root":
+            folders.append(str(root))
+        case "a folder above no file":
+            folders.append(str(root / "empty"))
+    return note
+
+
+WAYS = [
+    *("a target outside of the roots", "a target by a detour", "a target by a link", "a target of git"),
+    *("a target in a bare repository", "a target in the state folder", "a guarded target", "a relative target"),
+    *("a root by a link", "no root", "no roots", "kept elsewhere", "kept at a place of its own", "bits beyond rights"),
+    *("an owner that is none", "no hash", "a folder elsewhere", "a folder that is a root", "a folder above no file"),
+]
+
+
+@needs_posix
+@pytest.mark.parametrize("how", WAYS)
+def test_a_note_that_does_not_fit_is_set_aside(
+    root: Path, store: BackupStore, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(root, store, monkeypatch)
+    (path,) = (tmp_path / "state" / "journal").glob("*.json")
+    real = path.read_bytes()
+    (tmp_path / "config.toml").write_bytes(NEW["a.py"])
+    for folder in (tmp_path / "out", tmp_path / "out" / "empty", root / "empty", root / ".git" / "hooks"):
+        folder.mkdir(parents=True)
+    (tmp_path / "out" / "a.py").write_bytes(NEW["a.py"])
+    path.write_text(json.dumps(altered(json.loads(real), how, root)))
+    before = tree(tmp_path)
+    planted, number = path.rename(path.with_name("f" * 16 + ".json")), path.stem
+    path.write_bytes(real)
+    os.utime(path, ns=(1, 1))  # it is the older one
+    journal_ = Journal(tmp_path / "state", [tmp_path / "config.toml"])
+    monkeypatch.setattr(Journal, "_take_back", lambda *_: journal.Recovery(number, ""))
+    rejected, other = journal_.recover()
+    assert rejected.rejected
+    assert rejected.note == f"{planted}.rejected"
+    assert other.note == number, "it stops no other"
+    after = tree(tmp_path)
+    assert {name: after[name] for name in after if "journal" not in name} == {
+        name: before[name] for name in before if "journal" not in name
+    }
+    assert all(folder.is_dir() for folder in (tmp_path / "out" / "empty", root / "empty"))
+
+
+@needs_posix
+def test_a_folder_that_became_a_link_is_not_written_through(
+    root: Path, store: BackupStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "sub").mkdir()
+    (root / "sub" / "x.py").write_bytes(b"x0")
+    (tmp_path / "out").mkdir()
+    with monkeypatch.context() as patch:
+        die_at(1, "remove", patch)
+        with pytest.raises(Killed):
+            store.write_all([*writes(root), FileWrite(source(root, "sub/x.py"), b"x1")], [root])
+    (root / "sub" / "x.py").rename(tmp_path / "out" / "x.py")
+    (root / "sub").rmdir()
+    (root / "sub").symlink_to(tmp_path / "out")
+    (recovery,) = recover(root)
+    assert recovery.rejected
+    assert (tmp_path / "out" / "x.py").read_bytes() == b"x1"
+
+
+@needs_posix
+def test_a_planted_link_is_not_written_through(
+    root: Path, store: BackupStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the place of what a dead process staged."""
+    with monkeypatch.context() as patch:
+        die_at(1, "publish", patch)
+        with pytest.raises(Killed):
+            store.write_all(writes(root))
+    (tmp_path / "precious").write_bytes(b"precious")
+    staged = list(root.rglob("*.apply-tmp"))
+    for path in staged:
+        path.unlink()
+        path.symlink_to(tmp_path / "precious")
+    (root / "a.py").write_bytes(NEW["a.py"])  # so that it has to be given back
+    (recovery,) = recover(root)
+    assert recovery.restored == (str(root / "a.py"),)
+    assert tree(root) == OLD
+    assert (tmp_path / "precious").read_bytes() == b"precious"
+
+
+@needs_posix
+@pytest.mark.parametrize("name", ["journal", "journal/lock"])
+def test_links_in_the_state_folder_are_not_followed(root: Path, store: BackupStore, tmp_path: Path, name: str) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "file").write_bytes(b"precious")
+    (tmp_path / "state" / name).parent.mkdir(parents=True)
+    (tmp_path / "state" / name).symlink_to(tmp_path / "out" / ("file" if "/" in name else ""))
+    with pytest.raises(FileNotWritable, match="link"):
+        store.write_all(writes(root))
+    assert tree(root) == OLD
+    assert tree(tmp_path / "out") == {"file": b"precious"}
 
 
 def test_a_living_change_set_is_not_rolled_back(

@@ -82,3 +82,129 @@ def test_a_root_must_be_a_folder(root: Path) -> None:
         with pytest.raises(FileNotReadable) as caught:
             Roots([folder])
         assert caught.value.value == str(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("GIT~1/config", "git~1./hooks/x", ".git./config", ".git /config", ".git. ./config", "sub/.Git/x"),
+        *(".g\u200cit/config", "\ufeff.git/config", ".git\u2060/../.git\u200f/x", ".git::$INDEX_ALLOCATION/config"),
+        *("sub\\.git\\config", ".git", "GIT~1", ".git:x"),
+    ],
+)
+def test_names_that_some_file_system_takes_for_git(root: Path, name: str) -> None:
+    with pytest.raises(OutsideRoots, match="git itself"):
+        Roots([root]).resolve(name)
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".github/x", "git~2", "git", "x.git", ".git-x/y", "ahead", "HEAD.md"])
+def test_names_that_only_look_like_gits(root: Path, name: str) -> None:
+    assert Roots([root]).resolve(name) == root / name
+
+
+def bare(folder: Path) -> Path:
+    for name in ("objects", "refs", "hooks"):
+        (folder / name).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "config").write_text("")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["config", "hooks/post-checkout", "hooks/deep/x", "new", "refs/heads/x"])
+@pytest.mark.parametrize("place", [".", "sub", "sub/deep.git"])
+def test_a_bare_repository_is_gits(root: Path, place: str, name: str) -> None:
+    bare(root / place)
+    with pytest.raises(OutsideRoots, match="git itself"):
+        Roots([root]).resolve(f"{place}/{name}")
+
+
+def test_a_folder_that_shares_anothers_objects_is_gits(root: Path) -> None:
+    (root / "sub" / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / "sub" / "commondir").write_text("../other\n")
+    with pytest.raises(OutsideRoots, match="git itself"):
+        Roots([root]).resolve("sub/config.worktree")
+
+
+@pytest.mark.parametrize("name", ["HEAD", "sub/HEAD", "x/y/HEAD"])
+def test_no_repository_can_be_made(root: Path, name: str) -> None:
+    with pytest.raises(OutsideRoots, match="git itself"):
+        Roots([root]).resolve(name)
+
+
+def test_a_working_tree_in_the_folder_of_its_bare_repository_can_be_edited(root: Path) -> None:
+    bare(root)
+    (root / "main" / "src").mkdir(parents=True)
+    (root / "main" / ".git").write_text("gitdir: ../worktrees/main\n")
+    assert Roots([root]).resolve("main/src/a.py") == root / "main" / "src" / "a.py"
+    for name in ("main/.git", "worktrees/main/gitdir", "config"):
+        with pytest.raises(OutsideRoots, match="git itself"):
+            Roots([root]).resolve(name)
+
+
+@needs_links
+@pytest.mark.parametrize("kind", ["repository", "worktree", "guarded"])
+def test_another_name_of_a_guarded_file_is_refused(root: Path, kind: str) -> None:
+    state = root.parent / "state"
+    place = {"repository": root / ".git", "worktree": root.parent / "out", "guarded": state / "backups"}[kind]
+    (place / "hooks").mkdir(parents=True)
+    if kind == "worktree":
+        (place / "worktrees" / "x").mkdir(parents=True)
+        (place / "worktrees" / "x" / "commondir").write_text("../..\n")
+        (root / ".git").write_text("gitdir: ../out/worktrees/x\n")
+    (place / "hooks" / "pre-commit").write_bytes(b"#!/bin/sh\n")
+    os.link(place / "hooks" / "pre-commit", root / "sub" / "harmless.txt")
+    os.link(root / "a.py", root / "sub" / "twin.py")
+    roots = Roots([root / "sub"], [state])
+    with pytest.raises(OutsideRoots, match="another name"):
+        roots.resolve("harmless.txt")
+    assert roots.resolve("twin.py") == root / "sub" / "twin.py"
+
+
+OURS = [
+    "state/journal/x.json",
+    "state/backups/1/2.json",
+    "state",
+    "sub/../state/x",
+    "sub/../../root/state/y",
+    "conf.toml",
+]
+FOLDED = ["STATE/journal/x.json", "state./x", "state /x", "st\u200cate/x", "CONF.toml"]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_state_folder_is_nobodys(root: Path, name: str) -> None:
+    (root / "state" / "journal").mkdir(parents=True)
+    (root / "conf.toml").write_text("")
+    with pytest.raises(OutsideRoots, match="apply-service itself"):
+        Roots([root], [root / "state", root / "conf.toml"]).resolve(name)
+
+
+@pytest.mark.parametrize("name", [*OURS, *FOLDED])
+def test_nor_is_one_that_does_not_exist_yet(root: Path, name: str) -> None:
+    with pytest.raises(OutsideRoots, match="apply-service itself"):
+        Roots([root], [root / "state", root / "conf.toml"]).resolve(name)
+
+
+@pytest.mark.parametrize("below", ["", "journal", "backups/x"])
+def test_a_root_in_the_state_folder_allows_nothing(tmp_path: Path, below: str) -> None:
+    (tmp_path / "state" / below).mkdir(parents=True)
+    with pytest.raises(OutsideRoots, match="apply-service itself"):
+        Roots([tmp_path / "state" / below], [tmp_path / "state"]).resolve("x.json")
+
+
+@needs_links
+def test_links_to_and_of_the_state_folder_are_seen_through(root: Path, tmp_path: Path) -> None:
+    (root / "real").mkdir()
+    (tmp_path / "state").symlink_to(root / "real")
+    (root / "alias").symlink_to("real")
+    roots = Roots([root], [tmp_path / "state"])
+    for name in ("real/journal/x.json", "alias/x", "alias"):
+        with pytest.raises(OutsideRoots, match="apply-service itself"):
+            roots.resolve(name)
+    assert roots.resolve("a.py") == root / "a.py"
+
+
+def test_beside_the_state_folder_edits_are_allowed(root: Path) -> None:
+    roots = Roots([root], [root / "state"])
+    for name in ("state2/x", "sub/state/x", "stat"):
+        assert roots.resolve(name) == root / name

@@ -27,7 +27,9 @@ def test_the_fixtures_are_current() -> None:
 def ask(run: ScriptedRun, fixture: dict[str, Any], *, stream: bool) -> dict[str, Any]:
     with Service(run) as service, TestClient(create_app(service, Settings())) as client:
         said = client.post("/v1/apply", json={**fixture["request"], "stream": stream})
-    headers = {name: said.headers[name] for name in ("content-type", "retry-after") if name in said.headers}
+    headers = {
+        name: said.headers[name] for name in ("content-type", "retry-after", "www-authenticate") if name in said.headers
+    }
     headers["content-type"] = headers["content-type"].split(";")[0]
     return {"status": said.status_code, "headers": headers, "body": said.content.decode()}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,87 @@ def test_nothing_found_is_an_error(repo: Path) -> None:
 def test_a_folder_without_git_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(GitError, match="git refused"):
         mined(tmp_path)
+
+
+@pytest.fixture
+def marks(tmp_path: Path) -> Path:
+    """A folder that stays empty as long as no program of `hostile` runs."""
+    (tmp_path / "marks").mkdir()
+    return tmp_path / "marks"
+
+
+def make_hostile(repo: Path, marks: Path) -> None:
+    """Name a program wherever a repository's configuration can name one, and have reason to run each."""
+
+    def mark(name: str) -> str:
+        return f"touch {marks / name} #"
+
+    settings = {
+        "core.fsmonitor": mark("fsmonitor"),
+        "core.pager": mark("pager"),
+        "pager.log": mark("pager_log"),
+        "core.sshCommand": mark("ssh"),
+        "core.alternateRefsCommand": mark("refs"),
+        "credential.helper": f"!{mark('credential')}",
+        "diff.external": mark("external"),
+        "diff.evil.command": mark("command"),
+        "diff.evil.textconv": mark("textconv"),
+        "filter.evil.clean": mark("clean"),
+        "log.showSignature": "true",
+        "gpg.program": str(marks.parent / "gpg"),
+        "protocol.ext.allow": "always",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.uploadpack": mark("uploadpack"),
+        "remote.origin.url": f"ext::sh -c touch% {marks / 'ext'}",
+    }
+    (marks.parent / "gpg").write_text(f"#!/bin/sh\ntouch {marks / 'gpg'}\nexit 1\n")
+    (marks.parent / "gpg").chmod(0o755)
+    for name, value in settings.items():
+        git(repo, "config", name, value)
+    hooks = Path(subprocess.check_output(["git", "-C", repo, "rev-parse", "--absolute-git-dir"], text=True).strip())
+    for name in ("post-index-change", "reference-transaction", "pre-auto-gc"):
+        (hooks / "hooks" / name).write_text(f"#!/bin/sh\ntouch {marks / name}\n")
+        (hooks / "hooks" / name).chmod(0o755)
+    (hooks / "info" / "attributes").write_text("* diff=evil filter=evil\n")
+
+
+def sign_head(repo: Path) -> None:
+    """Give the last commit a signature, which some program would have to check."""
+    commit = subprocess.check_output(["git", "-C", repo, "cat-file", "commit", "HEAD"], text=True)
+    head, _, message = commit.partition("\n\n")
+    signature = "-----BEGIN PGP SIGNATURE-----\n \n abc\n -----END PGP SIGNATURE-----"
+    command = ["git", "-C", str(repo), "hash-object", "-t", "commit", "-w", "--stdin"]
+    signed = f"{head}\ngpgsig {signature}\n\n{message}"
+    name = subprocess.run(command, input=signed, text=True, check=True, capture_output=True).stdout.strip()
+    git(repo, "update-ref", "HEAD", name)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="shell")
+@pytest.mark.parametrize("place", ["repo", "in a subfolder", "bare", "bare in a subfolder"])
+def test_no_program_of_a_repository_runs(tmp_path: Path, marks: Path, place: str) -> None:
+    commits = [("Add", "2025-01-01", {"a.py": b"x\n"}), ("Change", "2025-01-02", {"a.py": b"y\n"})]
+    top = repo = make_repo(tmp_path / "top", commits)  # type: ignore[arg-type]
+    sign_head(top)
+    if place.startswith("bare"):
+        repo = top / "sub" if "sub" in place else tmp_path / "bare"
+        git(top, "clone", "-q", "--bare", str(top), str(repo))
+    elif "sub" in place:
+        repo = top / "folder"
+        repo.mkdir()
+    make_hostile(repo, marks)
+    (top / "a.py").write_text("z\n")
+    found = GitRepo(repo)
+    (change,) = found.changes(max_commits=9)
+    assert found.text(change.old_blob) == "x\n"
+    assert found.origin.startswith("ext::")
+    assert not found.is_shallow()
+    with pytest.raises(GitError, match="git refused"):
+        found.text("1" * 40)  # a partial clone would ask where it comes from
+    git(repo, "config", "remote.origin.url", str(top))
+    with pytest.raises(GitError, match="git refused"):
+        found.text("1" * 40)
+    assert [mark.name for mark in marks.iterdir()] == []
 
 
 def test_the_name_comes_from_the_origin(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from apply_eval.provenance import program, provenance, safe_options, shown_command
+from tests.eval.git_history import make_repo
 
 
 def test_everything_that_a_repetition_needs(tmp_path: Path) -> None:
@@ -21,6 +22,16 @@ def test_everything_that_a_repetition_needs(tmp_path: Path) -> None:
     assert found["hardware"]["n_cpus"] >= 1
     assert found["versions"]["torch"]
     assert {"commit", "dirty", "created", "command"} <= set(found)
+
+
+def test_another_projects_repository_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package may be installed in an environment below one."""
+    repo = make_repo(tmp_path, [("Add", "2025-01-01", {".gitignore": b"env\n"})])
+    (repo / "env").mkdir()
+    monkeypatch.setattr("apply_eval.provenance.ROOT", repo / "env")
+    assert provenance([])["commit"] is None
+    monkeypatch.setattr("apply_eval.provenance.ROOT", repo)
+    assert len(provenance([])["commit"]) == 40
 
 
 @pytest.mark.parametrize(

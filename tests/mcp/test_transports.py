@@ -6,13 +6,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 import pytest
+import uvicorn
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -23,13 +24,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from apply_service.api.keys import format_entry
+from apply_service.api.keys import format_entry, hold_keys
 from apply_service.commands import mcp as mcp_command
 from apply_service.commands.mcp import http_app, local_apply
+from apply_service.commands.serve import open_listener, url_of
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.paths import Roots
 from apply_service.mcp.tool import FileEditor, create_server
 from apply_service.settings import Settings
+from apply_service.types import ApplyRequest, ApplyResult
 from tests.api.test_batch import pipeline_run
 from tests.batch.test_edits import block
 from tests.live_server import live_server
@@ -100,6 +103,33 @@ def test_stdio(root: Path) -> None:
     anyio.run(main)
 
 
+def test_state_below_a_root_is_nobodys(root: Path) -> None:
+    """As with `--root ~`: what an agent could write there would be trusted later."""
+    top = root.parent
+    hook = root / ".git" / "hooks" / "pre-commit"
+    (top / "link").symlink_to("state")
+    os.link(root / "plain.py", root / "twin.py")
+    (top / "bare.git" / "refs").mkdir(parents=True)
+    (top / "bare.git" / "objects").mkdir()
+    (top / "bare.git" / "HEAD").write_bytes(b"ref: refs/heads/main\n")
+    guarded = [
+        *("state/apply-service/journal/x.json", "link/apply-service/journal/x.json", "apply-service/config.toml"),
+        *("state/apply-service/backups/x/00000001.json", "state/apply-service/server/keys.toml", "bare.git/config"),
+        *("bare.git/hooks/pre-commit", "new.git/HEAD", "project/GIT~1/config", str(hook)),
+    ]
+
+    async def main() -> None:
+        async with Client(stdio_client(stdio(root, "--root", str(top), "--strategy", "exact"))) as client:
+            for name in guarded:
+                path = name if name.startswith("/") else str(top / name)
+                assert text(await edit(client, path, "{}\n")).startswith("error [outside_roots]: "), name
+            assert fields(await edit(client, "twin.py", block("x = 1", "x = 2")))["status"] == "written"
+
+    anyio.run(main)
+    assert not any(Path(top / name).exists() for name in guarded)
+    assert (root / "plain.py").read_bytes() == b"x = 1\n"
+
+
 def test_stdio_by_the_handshake_of_older_clients(root: Path) -> None:
     async def main() -> None:
         async with Client(stdio_client(stdio(root)), mode="legacy") as client:
@@ -109,62 +139,189 @@ def test_stdio_by_the_handshake_of_older_clients(root: Path) -> None:
 
 
 @contextmanager
-def http_server(root: Path, *options: str) -> Iterator[str]:
-    """The command over HTTP; it must stop cleanly when told to."""
+def http_server(root: Path, *options: str) -> Iterator[tuple[str, str, "subprocess.Popen[str]"]]:
+    """The command over HTTP: its URL, the key that it made, if it did, and the process, which must stop cleanly when
+    told to."""
     with subprocess.Popen(
         [*COMMAND, "--listen", "127.0.0.1:0", "--root", str(root), *options],
         env=environment(root),
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         assert process.stderr is not None
+        assert process.stdout is not None
+        has_own_key = not {"--keys-file", "--allow-open"} & set(options)
         try:
-            yield process.stderr.readline().split()[-1]
+            url = process.stderr.readline().split()[-1]
+            yield url, process.stdout.readline().strip() if has_own_key else "", process
         finally:
             process.send_signal(signal.SIGTERM)
-            said = process.stderr.read()
+            said, printed = process.stderr.read(), process.stdout.read()
         assert process.wait(20) == 0, said
+        assert printed == ""
+
+
+def client_of(url: str, key: str, **options: Any) -> tuple[httpx2.AsyncClient, Client]:
+    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, trust_env=False)
+    return http, Client(streamable_http_client(url, http_client=http), **options)
 
 
 def test_streamable_http(root: Path) -> None:
-    async def main(url: str) -> None:
-        async with Client(streamable_http_client(url)) as client:
+    async def main(url: str, key: str) -> None:
+        http, client = client_of(url, key)
+        async with http, client:
             await edit_by_model(client, root)
-        async with Client(streamable_http_client(url), mode="legacy") as client:
+        http, client = client_of(url, key, mode="legacy")
+        async with http, client:
             await edit_by_program(client, root)
 
-    with http_server(root) as url:
+    with http_server(root) as (url, key, _):
         assert url.startswith("http://127.0.0.1:")
+        anyio.run(main, url, key)
+
+
+def call_of(code_edit: str) -> dict[str, Any]:
+    arguments = {"path": "plain.py", "code_edit": code_edit}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "edit_file", "arguments": arguments}}
+
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+def test_without_a_key_nobody_edits(root: Path) -> None:
+    """Every user of the machine reaches its loopback, and edits had the rights of whoever started the server."""
+    with http_server(root, "--strategy", "exact") as (url, key, _), httpx2.Client(trust_env=False) as http:
+        assert key.startswith("sk-apply-")
+        wrong = {"Authorization": f"Bearer {key}x"}
+        for headers in ({}, wrong, {"X-API-Key": "wrong"}, {"Cookie": f"key={key}"}):
+            for body in (HELLO, call_of(block("x = 1", "x = 2"))):
+                refused = http.post(f"{url}?key={key}", json=body, headers=ACCEPT | headers)
+                assert (refused.status_code, refused.json()["error"]["code"]) == (401, "unauthorized")
+                assert refused.headers["x-content-type-options"] == "nosniff"
+            for method in ("GET", "DELETE", "OPTIONS"):
+                assert http.request(method, url, headers=ACCEPT | headers).status_code == 401
+        answer = http.post(url, json=HELLO, headers=ACCEPT | {"Authorization": f"Bearer {key}"})
+        assert answer.status_code == 200
+        assert "server" not in answer.headers
+    with http_server(root, "--strategy", "exact") as (url, other, _), httpx2.Client(trust_env=False) as http:
+        assert other != key
+        assert http.post(url, json=HELLO, headers=ACCEPT | {"Authorization": f"Bearer {key}"}).status_code == 401
+    assert (root / "plain.py").read_bytes() == b"x = 1\n"
+
+
+def test_who_asks_for_an_open_server_has_one(root: Path) -> None:
+    async def main(url: str) -> None:
+        async with Client(streamable_http_client(url)) as client:
+            assert fields(await edit(client, "plain.py", block("x = 1", "x = 2")))["status"] == "written"
+
+    with http_server(root, "--strategy", "exact", "--allow-open") as (url, _, _):
         anyio.run(main, url)
 
 
-def test_http_is_for_known_callers(root: Path) -> None:
-    """Web pages and foreign host names are turned away; with keys, everyone without one is."""
+@pytest.mark.parametrize("is_open", [True, False])
+def test_web_pages_and_foreign_names_are_turned_away(root: Path, is_open: bool) -> None:
+    """With a key, too.  The SDK's own look at the name takes `localhost:80@evil.example` for localhost."""
+    with http_server(root, "--strategy", "exact", *["--allow-open"] * is_open) as (url, key, _):
+        port = url.split(":")[2].partition("/")[0]
+        known = ACCEPT | ({} if is_open else {"Authorization": f"Bearer {key}"})
+        with httpx2.Client(trust_env=False) as http:
+            for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
+                assert http.post(url, json=HELLO, headers=known | {"Host": host}).status_code == 200
+            for host in ("evil.example", "localhost:80@evil.example", "[::1]:80@evil.example", "[::1]evil.example", ""):
+                assert http.post(url, json=HELLO, headers=known | {"Host": host}).status_code == 403
+            for origin in ("https://evil.example", "null", "https://localhost.evil.example"):
+                assert http.post(url, json=HELLO, headers=known | {"Origin": origin}).status_code == 403
+
+
+def test_keys_of_a_file(root: Path) -> None:
+    """They last longer than a run, and one that is taken out of the file is refused once the server reads it again."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-    with http_server(root, "--strategy", "exact") as url, httpx2.Client(trust_env=False) as http:
-        assert http.post(url, json=body, headers={"Origin": "https://evil.example"}).status_code == 403
-        assert http.post(url, json=body, headers={"Host": "evil.example"}).status_code == 421
     keys = root.parent / "keys.toml"
-    made = subprocess.run(
-        [sys.executable, "-m", "apply_service.cli", "key", "agent", "--file", str(keys)],
-        env=environment(root),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    key = made.stdout.split()[-1]
+    made = [
+        subprocess.run(
+            [sys.executable, "-m", "apply_service.cli", "key", name, "--file", str(keys)],
+            env=environment(root),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()[-1]
+        for name in ("agent", "other")
+    ]
 
     async def main(url: str) -> None:
-        http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, trust_env=False)
-        async with http, Client(streamable_http_client(url, http_client=http)) as client:
+        http, client = client_of(url, made[0])
+        async with http, client:
             exact = await edit(client, "plain.py", block("x = 1", "x = 2"))
             assert fields(exact)["status"] == "written"
 
-    with http_server(root, "--strategy", "exact", "--keys-file", str(keys)) as url:
-        with httpx2.Client(trust_env=False) as http:
-            refused = http.post(url, json=body)
+    options = ("--strategy", "exact", "--keys-file", str(keys))
+    with http_server(root, *options) as (url, _, process), httpx2.Client(trust_env=False) as http:
+        refused = http.post(url, json=body)
         assert (refused.status_code, refused.json()["error"]["code"]) == (401, "unauthorized")
         anyio.run(main, url)
+        keys.write_text("[[key]]" + keys.read_text().split("[[key]]")[2])
+        process.send_signal(signal.SIGHUP)
+        assert process.stderr is not None
+        while "API keys loaded: 1" not in (line := process.stderr.readline()):
+            assert line
+        for key, status in zip(made, (401, 200), strict=True):
+            bearer = {"Authorization": f"Bearer {key}"}
+            assert http.post(url, json=HELLO, headers=ACCEPT | bearer).status_code == status
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_an_edit_whose_key_goes_ends_and_writes_nothing(root: Path, mode: str) -> None:
+    """The agent is told why, and what it listens on is cut."""
+    keys = root.parent / "keys.toml"
+    keys.write_text(format_entry("agent", "agent-key-0123456789-0123456789"))
+    holder = hold_keys(str(keys))
+    assert holder is not None
+    started, cancelled = anyio.Event(), anyio.Event()
+
+    async def apply(_: ApplyRequest) -> ApplyResult:
+        started.set()
+        try:
+            await anyio.sleep(60)
+        finally:
+            cancelled.set()
+        raise AssertionError("it was not cut")
+
+    store = BackupStore(root.parent / "state", 3)
+    editor = FileEditor(Roots([str(root)]), mcp_command.for_valid_keys(apply), store, strategy="exact")
+    app = http_app(create_server(editor), "127.0.0.1", Settings(), holder)
+
+    async def main() -> None:
+        config = uvicorn.Config(app, http="h11", log_level="critical", lifespan="on")
+        server = uvicorn.Server(config)
+        with closing(open_listener("127.0.0.1", 0)) as listener:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(server.serve, [listener])
+                http, client = client_of(f"{url_of(listener)}/mcp", "agent-key-0123456789-0123456789", mode=mode)
+                told: list[str] = []
+
+                async def ask() -> None:
+                    told.append(text(await edit(client, "plain.py", block("x = 1", "x = 2"))))
+
+                with suppress(Exception):  # its own farewell is refused
+                    async with http, client, anyio.create_task_group() as edits:
+                        edits.start_soon(ask)
+                        await started.wait()
+                        keys.write_text(format_entry("other", "other-key-0123456789-0123456789"))
+                        holder.reload()
+                with anyio.fail_after(10):
+                    await cancelled.wait()
+                server.should_exit = True
+        assert told[0].startswith("error [unauthorized]: the API key is no longer one of this service")
+
+    anyio.run(main)
+    assert (root / "plain.py").read_bytes() == b"x = 1\n"
 
 
 def test_limits_of_the_keys_hold_here_too(root: Path) -> None:
@@ -180,7 +337,7 @@ def test_limits_of_the_keys_hold_here_too(root: Path) -> None:
     keys.write_text(format_entry("agent", "agent-key-0123456789-0123456789") + "rate_limit = 2\n")
     settings = Settings(keys_file=str(keys), body_timeout_s=0.05)
     bearer = {"Authorization": "Bearer agent-key-0123456789-0123456789"}
-    http = TestClient(http_app(Protocol(), "127.0.0.1", settings), headers=bearer)  # type: ignore[arg-type]
+    http = TestClient(http_app(Protocol(), "127.0.0.1", settings, hold_keys(str(keys))), headers=bearer)  # type: ignore[arg-type]
     assert [http.get("/mcp").status_code for _ in range(4)] == [200] * 4, "who listens asks for nothing"
     assert [http.post("/mcp").status_code for _ in range(3)] == [200, 200, 429]
 
@@ -191,7 +348,7 @@ def test_a_large_message_is_refused_with_the_limit(root: Path, monkeypatch: pyte
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     with live_server(pipeline_run) as (_, service):
         editor = FileEditor(Roots([str(root)]), local_apply(service), BackupStore(root.parent / "state", 3))
-        app = http_app(create_server(editor), "127.0.0.1", Settings())
+        app = http_app(create_server(editor), "127.0.0.1", Settings(), None)
         with TestClient(app, base_url="http://127.0.0.1:8000") as http:
             for body in (b" " * 2001, iter([b" " * 1500] * 3), b" " * 20_000_000):
                 refused = http.post("/mcp", content=body, headers=headers)
@@ -204,27 +361,16 @@ def test_sessions_are_few_and_end_when_idle(root: Path, monkeypatch: pytest.Monk
     """One too many is turned away; one that nobody uses makes room."""
     monkeypatch.setattr(mcp_command, "MAX_SESSIONS", 1)
     monkeypatch.setattr(mcp_command, "SESSION_IDLE_S", 0.2)
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"},
-        },
-    }
-    headers = {"Accept": "application/json, text/event-stream"}
     with live_server(pipeline_run) as (_, service):
         editor = FileEditor(
             Roots([str(root)]), local_apply(service), BackupStore(root.parent / "state", 3), strategy="exact"
         )
-        app = http_app(create_server(editor), "127.0.0.1", Settings())
+        app = http_app(create_server(editor), "127.0.0.1", Settings(), None)
         with TestClient(app, base_url="http://127.0.0.1:8000") as http:
-            assert http.post("/mcp", json=hello, headers=headers).status_code == 200
-            assert http.post("/mcp", json=hello, headers=headers).status_code == 503
+            assert http.post("/mcp", json=HELLO, headers=ACCEPT).status_code == 200
+            assert http.post("/mcp", json=HELLO, headers=ACCEPT).status_code == 503
             end = time.monotonic() + 30
-            while http.post("/mcp", json=hello, headers=headers).status_code != 200:
+            while http.post("/mcp", json=HELLO, headers=ACCEPT).status_code != 200:
                 assert time.monotonic() < end
                 time.sleep(0.05)
 

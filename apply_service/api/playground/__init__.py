@@ -13,6 +13,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from apply_service.api.browser_policy import policy_headers
 from apply_service.settings import Settings
 
 FILES = {
@@ -21,24 +22,15 @@ FILES = {
     "/playground.js": ("page.js", "text/javascript"),
     "/playground-examples.js": ("examples.js", "text/javascript"),
 }
-POLICY = {
-    "default-src": "'none'",
-    "script-src": "'self'",
-    "style-src": "'self'",
-    "connect-src": "'self'",
-    "img-src": "data:",  # the icon
-    "base-uri": "'none'",
-    "form-action": "'none'",
-    "frame-ancestors": "'none'",
-    "require-trusted-types-for": "'script'",
-    "trusted-types": "'none'",
-}
 HEADERS = {
-    "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in POLICY.items()),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
+    **policy_headers(
+        script_src="'self'",
+        style_src="'self'",
+        connect_src="'self'",
+        img_src="data:",  # the icon
+        require_trusted_types_for="'script'",
+        trusted_types="'none'",
+    ),
     "Cache-Control": "no-cache",
 }
 

@@ -1,8 +1,10 @@
 /** The way to the server and back: nobody there, too slow, cancelled, a server of one's own. */
 
 import assert from "node:assert/strict";
+import { realpathSync } from "node:fs";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
+import { homedir } from "node:os";
 import { test } from "node:test";
 import { ApplyError } from "apply-service-client";
 import { ask, connect } from "../src/core/exchange.js";
@@ -181,6 +183,14 @@ test("a server is started, waited for, and ends with the editor", async () => {
   await server.stop();
   assert.ok(lines.some((line) => line.startsWith("the server ended")));
   await assert.rejects(connect(options.url, 5, NEVER));
+});
+
+test("a server runs in the home folder, wherever the editor was started", async () => {
+  const lines: string[] = [];
+  const server = new LocalServer((line) => lines.push(line));
+  await server.start(startOptions(await freePort(), `console.log(process.cwd()); ${SERVER}`), NEVER);
+  await server.stop();
+  assert.ok(lines.includes(realpathSync(homedir())), lines.join("\n"));
 });
 
 test("a server goes through its states, and is gone when stop returns", async () => {

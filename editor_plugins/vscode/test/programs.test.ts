@@ -1,8 +1,8 @@
 /** Where the service's program is found, and what it says of the user's server. */
 
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdirSync, mkdtempSync, realpathSync, writeFileSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
 import * as path from "node:path";
 import { test } from "node:test";
 import { findProgram, findUserServer } from "../src/core/programs.js";
@@ -64,6 +64,14 @@ console.log(${JSON.stringify(text)}); process.exitCode = ${exitCode};`;
 
 test("the user's server is what status says, with the key of the file that it names", async () => {
   assert.deepEqual(await findUserServer(saying({ is_ready: true, url: URL_ })), { url: URL_, apiKey: "k" });
+});
+
+test("the program is asked in the home folder, not in one of the workspace", async () => {
+  const said = `{ is_ready: true, url: process.cwd(), key_file: process.argv[1] + ".json" }`;
+  const script = `console.log(JSON.stringify(${said}));`;
+  const file = program(path.join(scratch(), NAME), script);
+  writeFileSync(`${file}.json`, JSON.stringify({ url: realpathSync(homedir()), key: "k" }));
+  assert.equal((await findUserServer(file))?.url, realpathSync(homedir()));
 });
 
 const NONE: readonly [string, string][] = [

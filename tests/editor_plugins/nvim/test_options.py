@@ -152,3 +152,31 @@ def test_a_local_server_that_does_not_start(
     ask(editor, url.replace("{port}", str(free_port())), tmp_path, start_server=start)
     editor.wait_for_note(words)
     assert "failed (not_ready)" in editor.status()
+
+
+def test_no_program_of_the_current_folder_runs(editor: Editor, tmp_path: Path) -> None:
+    """Where Windows looks first; here PATH names it."""
+    work, marks = tmp_path / "work", tmp_path / "marks"
+    work.mkdir()
+    marks.mkdir()
+    for name in ("curl", "own-server"):
+        (work / name).write_text(f"#!/bin/sh\ntouch {marks}/{name}\n")
+        (work / name).chmod(0o755)
+    editor.command(f"cd {work}")
+    editor.lua("vim.env.PATH = '.::' .. vim.env.PATH")
+    assert editor.lua("return require('apply_service.programs').find('own-server')") is None
+    start = {"enabled": True, "command": ["own-server"], "wait_s": 0.2}
+    ask(editor, f"http://127.0.0.1:{free_port()}", tmp_path, start_server=start)
+    editor.wait_for_note("`own-server` cannot be started")
+    assert list(marks.iterdir()) == []
+
+
+def test_a_server_runs_in_the_home_folder(editor: Editor, tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text("import os, sys; open(sys.argv[1], 'w').write(os.getcwd())\n")
+    (tmp_path / "project").mkdir()
+    editor.command(f"cd {tmp_path / 'project'}")
+    command = [sys.executable, str(tmp_path / "server.py"), str(tmp_path / "told")]
+    start = {"enabled": True, "command": command, "wait_s": 30}
+    ask(editor, f"http://127.0.0.1:{free_port()}", tmp_path, start_server=start)
+    editor.wait_for_note("ended with code 0 before it was ready")
+    assert (tmp_path / "told").read_text() == str(Path.home().resolve())

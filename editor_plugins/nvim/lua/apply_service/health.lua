@@ -1,5 +1,6 @@
 --- `:checkhealth apply-service`.
 local client = require("apply_service.client")
+local programs = require("apply_service.programs")
 
 local M = {}
 
@@ -21,11 +22,13 @@ local function check_editor()
 end
 
 local function check_curl(options)
-  if vim.fn.executable(options.curl) ~= 1 then
-    return report.error(("`%s` is not executable"):format(options.curl), { "Install curl, or set the option `curl`." })
+  local curl = programs.find(options.curl)
+  if not curl then
+    report.error(("`%s` is not executable"):format(options.curl), { "Install curl, or set the option `curl`." })
+    return nil
   end
-  report.ok((vim.fn.systemlist({ options.curl, "--version" })[1] or options.curl))
-  return true
+  report.ok((vim.fn.systemlist({ curl, "--version" })[1] or curl))
+  return curl
 end
 
 local function check_key(options)
@@ -37,9 +40,9 @@ local function check_key(options)
   end
 end
 
-local function check_server(options)
+local function check_server(options, curl)
   local url = options.url:gsub("/+$", "") .. "/readyz"
-  local argv = { options.curl, "--disable", "--silent", "--noproxy", "*", "--max-time", "3", "--", url }
+  local argv = { curl, "--disable", "--silent", "--noproxy", "*", "--max-time", "3", "--", url }
   local said = vim.fn.system(argv)
   local ok, state = pcall(vim.json.decode, said)
   if vim.v.shell_error == 0 and ok and type(state) == "table" and not state.error then
@@ -61,8 +64,9 @@ function M.check()
   end
   report.ok("the options are valid")
   check_key(options)
-  if check_curl(options) then
-    check_server(options)
+  local curl = check_curl(options)
+  if curl then
+    check_server(options, curl)
   end
 end
 

@@ -1,5 +1,6 @@
 --- A server on this machine, started when nothing answers and `start_server.enabled` is set; it ends with Neovim.
 local errors = require("apply_service.errors")
+local programs = require("apply_service.programs")
 local transport = require("apply_service.transport")
 
 local M = {}
@@ -21,8 +22,13 @@ local function command(options)
   end, options.start_server.command)
 end
 
+--- In the home folder: the current one may be a project, where Windows looks first for what a program starts.
 local function spawn(argv, on_exit)
-  local ok, job = pcall(vim.fn.jobstart, argv, { on_exit = on_exit })
+  local resolved = programs.resolve(argv)
+  if not resolved then
+    return nil
+  end
+  local ok, job = pcall(vim.fn.jobstart, resolved, { on_exit = on_exit, cwd = uv.os_homedir() })
   return ok and job > 0 and job or nil
 end
 

@@ -1,5 +1,7 @@
 --- A child process: input in one piece, output as it comes, one call at its end.  `vim.system` where Neovim has it
 --- (0.10), else `jobstart`.
+local programs = require("apply_service.programs")
+
 local M = {}
 
 ---@class apply_service.ProcessCalls
@@ -60,7 +62,11 @@ end
 ---@return fun()|nil stop nil where the program cannot be started
 ---@return string|nil refusal
 function M.start(argv, input, calls)
-  local ok, stop = pcall(vim.system and start_system or start_job, argv, input, calls)
+  local resolved = programs.resolve(argv)
+  if not resolved then
+    return nil, ("`%s` is not executable"):format(argv[1])
+  end
+  local ok, stop = pcall(vim.system and start_system or start_job, resolved, input, calls)
   if not ok then
     return nil, tostring(stop)
   end

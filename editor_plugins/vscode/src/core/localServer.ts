@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApplyClient, ApplyError } from "apply-service-client";
 import type { Options } from "./options.js";
-import { findUserServer, type FoundServer } from "./programs.js";
+import { findUserServer, type FoundServer, neutralFolder } from "./programs.js";
 
 const POLL_MS = 250;
 const LOOPBACK = new Set(["127.0.0.1", "localhost", "[::1]"]);
@@ -136,7 +136,8 @@ export class LocalServer {
       );
     }
     this.#log(`starting: ${[program, ...words].join(" ")}`);
-    const child = spawn(program, words, { stdio: ["ignore", "pipe", "pipe"], windowsHide: true });
+    const cwd = neutralFolder();
+    const child = spawn(program, words, { cwd, stdio: ["ignore", "pipe", "pipe"], windowsHide: true });
     this.#child = child;
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding("utf8").on("data", (text: string) => this.#log(text.trimEnd()));

@@ -3,11 +3,17 @@
 import { execFile } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { homedir } from "node:os";
 import * as path from "node:path";
 import { promisify } from "node:util";
 
 const ENVIRONMENTS = [".venv", "venv", "env"];
 const STATUS_MS = 10_000;
+
+/** Where our programs run: never in a folder of the workspace, where Windows would look first for what they start. */
+export function neutralFolder(): string {
+  return homedir();
+}
 
 /** Where to look. */
 export interface Places {
@@ -27,7 +33,8 @@ function isProgram(file: string): boolean {
   }
 }
 
-/** A program by its name: a workspace's virtual environment goes before PATH. A path stays what it is. Null: none. */
+/** A program by its name: a workspace's virtual environment goes before PATH. A path stays what it is, from the
+ * home folder on. Null: none. */
 export function findProgram(name: string, places: Places): string | null {
   if (/[\\/]/.test(name)) return name;
   const isWindows = places.platform === "win32";
@@ -48,6 +55,7 @@ export interface FoundServer {
 export async function findUserServer(program: string): Promise<FoundServer | null> {
   try {
     const { stdout } = await promisify(execFile)(program, ["status", "--json"], {
+      cwd: neutralFolder(),
       timeout: STATUS_MS,
       windowsHide: true,
     });

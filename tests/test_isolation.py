@@ -1,0 +1,53 @@
+"""Programs are never those of the current folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from apply_service.isolation import find_program
+
+
+def program(path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def bin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on PATH, and a current one with a program `tool`, which PATH names too, but not absolutely."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    for name in ("tool", "tool.exe", "sub/tool"):
+        program(Path.cwd() / name)
+    monkeypatch.setenv("PATH", os.pathsep.join((".", "", "sub", str(tmp_path / "bin"))))
+    return tmp_path / "bin"
+
+
+def test_a_program_is_one_of_the_absolute_folders(bin: Path) -> None:
+    assert find_program("tool") is None
+    (bin / "tool").mkdir(parents=True)
+    assert find_program("tool") is None, "a folder"
+    (bin / "tool").rmdir()
+    found = program(bin / "tool")
+    assert find_program("tool") == found
+
+
+def test_a_path_stays_what_it_is(bin: Path) -> None:
+    assert find_program("./tool") == "./tool"
+    assert find_program(str(bin / "none")) is None
+
+
+def test_windows_has_endings(bin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("PATHEXT", ".COM;.exe")
+    monkeypatch.setattr("shutil.which", lambda path: path if os.path.isfile(path) else None)
+    assert find_program("tool") is None
+    found = program(bin / "tool.exe")
+    assert find_program("tool") == found
+    assert find_program("tool.exe") == found
