@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,11 +11,12 @@ import pytest
 
 from apply_service.edits.alternatives import find_alternatives
 from apply_service.edits.windows import cut_job, find_regions
-from apply_service.engine.record import Calibration, ProbabilityMap, Thresholds
-from apply_service.errors import ApplyError, CheckFailed, NeedsMoreContext, Truncated
+from apply_service.engine.record import KINDS, Calibration, Kind, ProbabilityMap, Thresholds
+from apply_service.errors import InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.constraint import Masks
 from apply_service.protocols import Constraint, EditJob, StopFinder, TokenSet
+from apply_service.strategies import kind_of
 from apply_service.target import Runtime, Target
 from apply_service.types import ApplyRequest, Certainty, FinalEvent, TokenEvent
 from tests.fake_engine import FakeEngine, ScriptedEngine, scripted
@@ -42,8 +42,12 @@ def wanting(text: str, request: ApplyRequest, *, margin: float = 20.0, **facts: 
     """A target that wants to write `text`."""
     n_prompt = len(PlainBytes().encode_prompt(job_of(request)))
     engine = FakeEngine(scripted(n_prompt, [*text.encode(), END], N_VOCAB, margin=margin))
-    target = Target("embedded", engine, PlainBytes(), **facts)  # type: ignore[arg-type]
-    return Runtime(load=lambda _: target), engine
+    return deciding(Target("embedded", engine, PlainBytes(), **facts)), engine  # type: ignore[arg-type]
+
+
+def deciding(target: Target) -> Runtime:
+    """A runtime whose target may decide everything."""
+    return Runtime(load=lambda _: target, decides={"embedded": frozenset(KINDS)})
 
 
 def other_text(request: ApplyRequest) -> str:
@@ -91,8 +95,7 @@ def test_a_certain_merge_is_confirmed_by_one_scoring_pass() -> None:
     assert (stats.completion_tokens, stats.rejections, stats.passes, engine.n_steps) == (n_tokens, 0, passes, passes)
     assert engine.n_open == 0
     assert result.confidence == job_of(CERTAIN).prediction.probability
-    chance = np.exp(8.0) / (np.exp(8.0) + N_VOCAB - 1)
-    assert [hunk.confidence for hunk in result.hunks] == [pytest.approx(chance, rel=1e-4)]
+    assert [hunk.confidence for hunk in result.hunks] == [pytest.approx(result.confidence, abs=0.03)]
 
 
 def test_a_target_that_thinks_otherwise_decides_token_by_token() -> None:
@@ -151,58 +154,7 @@ def test_a_calibrated_model_brings_its_own_threshold(confirm: float, strategy: s
     assert apply(CERTAIN, replace(runtime, confirm_threshold=0.0)).strategy == "confirmed", "a setting overrides it"
 
 
-def doubting(thresholds: Thresholds) -> Calibration:
-    """The record of a model that is worse than the merge where it decides against one."""
-    chance = ProbabilityMap(0.0, {})
-    return Calibration("0" * 64, 0.9, chance, chance, thresholds._replace(decides=False))
-
-
-KEEPS = doubting(Thresholds(confirm=0.01, choose=0.1, margin=None))
-WINDOWS_ENDS = replace(CERTAIN, original=ORIGINAL.replace("\n", "\r\n"))
-
-
-@pytest.mark.parametrize("request_", [CERTAIN, LIKELY, WINDOWS_ENDS])
-@pytest.mark.parametrize("text", [MERGED, MERGED.replace("11", "12")])
-def test_a_merge_that_stays_whatever_the_target_finds_is_told_before_the_first_pass(
-    request_: ApplyRequest, text: str
-) -> None:
-    runtime, engine = wanting(text, request_, calibration=KEEPS)
-    events = run_alone(request_, runtime)
-    early = next(events)
-    assert isinstance(early, TokenEvent)
-    assert (early.is_settled, engine.n_steps) == (True, 0)
-    (final,) = events
-    assert isinstance(final, FinalEvent)
-    assert final.result.merged_code == early.text
-    assert final.result.strategy in ("confirmed", "lattice", "fallback")
-    assert engine.n_open == 0
-
-
-@pytest.mark.parametrize(
-    "held",
-    [
-        GUESS,
-        replace(CERTAIN, strategy="model"),
-        replace(CERTAIN, temperature=1.0),
-        replace(CERTAIN, max_tokens=1000),
-        replace(CERTAIN, on_verdict={"fallback": "fail"}),
-        replace(CERTAIN, update=CERTAIN.update.replace("return 11", "return (11")),  # does not parse
-    ],
-)
-def test_a_merge_that_may_still_be_replaced_or_refused_is_held_back(held: ApplyRequest) -> None:
-    runtime, _ = wanting(MERGED, held, calibration=KEEPS)
-    with contextlib.suppress(ApplyError):
-        assert not [event for event in run_alone(held, runtime) if isinstance(event, TokenEvent) and event.is_settled]
-
-
-@pytest.mark.parametrize("thresholds", [Thresholds(decides=False), Thresholds(margin=None)])
-def test_a_target_that_may_choose_or_decide_is_waited_for(thresholds: Thresholds) -> None:
-    calibration = replace(KEEPS, thresholds=thresholds)
-    runtime, _ = wanting(MERGED, LIKELY, calibration=calibration)
-    assert not [event for event in run_alone(LIKELY, runtime) if isinstance(event, TokenEvent) and event.is_settled]
-
-
-def test_a_merge_that_the_target_may_not_write_is_held_back() -> None:
+def test_a_merge_that_the_target_may_not_write_is_decided_token_by_token() -> None:
     class Forbidding(PlainBytes):
         """Lets no output hold the digit 1."""
 
@@ -213,20 +165,8 @@ def test_a_merge_that_the_target_may_not_write_is_held_back() -> None:
 
     n_prompt = len(PlainBytes().encode_prompt(job_of(CERTAIN)))
     engine = FakeEngine(scripted(n_prompt, [*ORIGINAL.replace("1", "2").encode(), END], N_VOCAB, margin=20.0))
-    target = Target("embedded", engine, Forbidding(), calibration=KEEPS)
-    events = list(run_alone(CERTAIN, Runtime(load=lambda _: target)))
-    assert not any(event.is_settled for event in events if isinstance(event, TokenEvent))
-    assert isinstance(events[-1], FinalEvent)
-    assert events[-1].result.strategy == "model"
-
-
-def test_a_merge_that_does_not_fit_the_context_is_held_back() -> None:
-    runtime, engine = wanting(MERGED, CERTAIN, calibration=KEEPS)
-    engine.context_limit = len(PlainBytes().encode_prompt(job_of(CERTAIN))) + 3
-    events = list(run_alone(CERTAIN, replace(runtime, windows="never")))
-    assert not any(event.is_settled for event in events if isinstance(event, TokenEvent))
-    assert isinstance(events[-1], FinalEvent)
-    assert events[-1].result.strategy == "fallback"
+    target = Target("embedded", engine, Forbidding())
+    assert apply(CERTAIN, deciding(target)).strategy == "model"
 
 
 class NoOnes(Masks[None]):
@@ -241,15 +181,20 @@ class NoOnes(Masks[None]):
 
 # -- lattice -----------------------------------------------------------------------------------------------------------
 def test_the_target_takes_the_merge_among_its_alternatives_unseen_where_none_can_be_likelier() -> None:
-    runtime, engine = wanting(MERGED, LIKELY)
+    runtime, engine = wanting(MERGED, LIKELY, calibration=choosing(0.0))
     result = apply(LIKELY, runtime)
     assert (result.strategy, result.merged_code, result.agreement) == ("lattice", MERGED, True)
     assert engine.n_steps == -(-(len(MERGED.encode()) + 1) // 64), "the merge alone was scored"
 
 
+def choosing(margin: float) -> Calibration:
+    chance = ProbabilityMap(0.0, {})
+    return Calibration("0" * 64, 0.9, chance, chance, Thresholds(margin=margin))
+
+
 def test_the_target_takes_an_alternative_that_it_finds_likelier() -> None:
     other = other_text(LIKELY)
-    runtime, engine = wanting(other, LIKELY)
+    runtime, engine = wanting(other, LIKELY, calibration=choosing(0.0))
     result = apply(LIKELY, runtime)
     assert (result.strategy, result.merged_code, result.agreement) == ("lattice", other, False)
     stats = result.stats
@@ -305,7 +250,7 @@ def test_token_by_token_where_the_request_asks_for_it(changes: dict[str, object]
 def test_token_by_token_where_the_engine_knows_no_probabilities() -> None:
     n_prompt = len(PlainBytes().encode_prompt(job_of(CERTAIN)))
     target = Target("embedded", ScriptedEngine([*MERGED.encode(), END], prompt_length=n_prompt), PlainBytes())
-    assert apply(CERTAIN, Runtime(load=lambda _: target)).strategy == "model"
+    assert apply(CERTAIN, deciding(target)).strategy == "model"
 
 
 def test_a_merge_past_the_limit_of_tokens_is_not_scored() -> None:
@@ -338,7 +283,7 @@ def knowing(request: ApplyRequest) -> Runtime:
         return row
 
     target = Target("embedded", FakeEngine(logits, max_draft=255), PlainBytes())
-    return Runtime(load=lambda _: target, windows="always")
+    return replace(deciding(target), windows="always")
 
 
 def test_regions_of_a_certain_merge_are_confirmed_and_listed() -> None:
@@ -383,54 +328,99 @@ def test_a_guess_stands_in_for_nothing() -> None:
         apply(GUESS, endless)
 
 
-@pytest.mark.parametrize("request_", [CERTAIN, LIKELY])
-def test_a_doubted_merge_stays_where_the_target_is_known_to_be_worse(request_: ApplyRequest) -> None:
-    calibration = doubting(Thresholds(1e-6, 1e-6, None))
-    runtime, engine = wanting(MERGED.replace("11", "12"), request_, calibration=calibration)
-    result = apply(request_, runtime)
-    assert (result.strategy, result.merged_code, result.agreement, result.drafter) == ("fallback", MERGED, False, None)
-    assert next(verdict for verdict in result.verdicts if verdict.check == "fallback").severity == "warning"
-    assert engine.n_steps == -(-(len(MERGED.encode()) + 1) // 64), "nothing but the scoring ran"
-    assert result.stats.completion_tokens == len(MERGED.encode()) + 1
-    assert engine.n_open == 0
-    with pytest.raises(CheckFailed, match="fallback"):
-        apply(replace(request_, on_verdict={"fallback": "fail"}), runtime)
-    assert apply(request_, wanting(MERGED, request_, calibration=calibration)[0]).strategy != "fallback"
+# -- what a target may decide ------------------------------------------------------------------------------------------
+ALONE = replace(CERTAIN, update="", instruction="return 11 in one")
+
+
+@pytest.mark.parametrize(("request_", "kind"), [(CERTAIN, "certain"), (LIKELY, "likely"), (GUESS, "guess")])
+def test_a_target_is_not_asked_for_what_it_may_not_decide(request_: ApplyRequest, kind: Kind) -> None:
+    merged = job_of(request_).prediction.text
+    forbidden = Runtime(load=no_model, decides={"embedded": frozenset(KINDS) - {kind}})
+    for asked in (request_, replace(request_, instruction="return 12 instead"), replace(request_, temperature=0.7)):
+        result = apply(asked, forbidden)
+        assert (result.strategy, result.merged_code, result.model) == ("exact", merged, None)
+        assert result.confidence == job_of(asked).prediction.probability
+    allowed = replace(wanting(merged.replace("1", "2"), request_)[0], decides={"embedded": frozenset({kind})})
+    assert apply(request_, allowed).strategy == "model"
+
+
+@pytest.mark.parametrize("request_", [CERTAIN, LIKELY, GUESS])
+def test_a_request_for_the_model_is_always_its(request_: ApplyRequest) -> None:
+    runtime = wanting(MERGED, request_)[0]
+    result = apply(replace(request_, strategy="model"), replace(runtime, decides={"embedded": frozenset()}))
+    assert (result.strategy, result.merged_code, result.drafter) == ("model", MERGED, "merged_edit")
+
+
+def test_a_model_that_nothing_is_known_of_decides_guesses_and_instructions() -> None:
+    unknown = Runtime(load=no_model)
+    assert [kind for kind in KINDS if unknown.may_decide(None, kind)] == ["guess", "instruction"]
+    two = Runtime(load=no_model, models=("a", "b"), decides={"a": frozenset(), "b": frozenset({"likely"})})
+    assert not two.may_decide(None, "likely")
+    assert two.may_decide("b", "likely")
+
+
+def test_a_guess_that_nobody_may_decide_is_told_and_doubted_as_more_likely_wrong() -> None:
+    result = apply(GUESS, Runtime(load=no_model, decides={"embedded": frozenset()}))
+    (doubt,) = [verdict for verdict in result.verdicts if verdict.check == "doubt"]
+    assert doubt.severity == "error"
+
+
+def test_quotes_that_are_not_in_the_file_are_refused_where_nobody_may_guess() -> None:
+    block = "<<<<<<< SEARCH\nnothing like it\n=======\nx = 1\n>>>>>>> REPLACE\n"
+    asked = replace(CERTAIN, update=block)
+    with pytest.raises(NeedsMoreContext):
+        apply(asked, Runtime(load=no_model, decides={"embedded": frozenset()}))
+
+
+def test_what_a_program_applied_as_its_format_demands_is_decided_by_nobody_else() -> None:
+    block = "<<<<<<< SEARCH\n    return 1\n=======\n    return 11\n>>>>>>> REPLACE\n"
+    for update in (DETERMINED.update, block):
+        assert kind_of(job_of(replace(CERTAIN, update=update))) is None
+        everything = Runtime(load=no_model, decides={"embedded": frozenset(KINDS)})
+        result = apply(replace(CERTAIN, update=update), everything)
+        assert (result.strategy, result.merged_code) == ("exact", MERGED)
+
+
+def test_an_instruction_alone_without_a_model_that_may_follow_it_is_refused() -> None:
+    with pytest.raises(InstructionUnsupported, match="embedded follows no instructions"):
+        apply(ALONE, Runtime(load=no_model, decides={"embedded": frozenset()}))
 
 
 class Instruct(PlainBytes):
-    """Of a model that was not trained to merge."""
+    """Of a model that follows instructions."""
 
     takes_instructions = True
 
 
 @pytest.mark.parametrize(
-    ("request_", "decides"),
-    [(CERTAIN, False), (LIKELY, False), (GUESS, True), (replace(LIKELY, instruction="return 12 instead"), True)],
+    ("text", "told"),
+    [
+        (MERGED, "from the instruction alone; its own is line 5 (`return 11`)"),
+        (MERGED.replace("def two", "def three"), "its own is lines 5-8"),
+        (ORIGINAL, "the model changed nothing"),
+    ],
 )
-def test_a_target_that_was_not_trained_to_merge_decides_only_what_no_program_can(
-    request_: ApplyRequest, decides: bool
-) -> None:
-    merged = job_of(request_).prediction.text
-    wanted = merged.replace("1", "2")
-    runtime, _ = wanting(wanted, request_)
-    untrained = replace(runtime, load=lambda _: replace(runtime.load("embedded"), prompt_format=Instruct()))  # type: ignore[type-var]
-    result = apply(request_, untrained)
-    assert (result.strategy, result.merged_code) == (("model", wanted) if decides else ("fallback", merged))
-    assert any("not trained to merge" in verdict.message for verdict in result.verdicts) is not decides
+def test_what_a_model_made_of_an_instruction_alone_is_never_sure(text: str, told: str) -> None:
+    n_prompt = len(Instruct().encode_prompt(job_of(ALONE)))
+    engine = FakeEngine(scripted(n_prompt, [*text.encode(), END], N_VOCAB, margin=20.0))
+    target = Target("embedded", engine, Instruct())
+    result = apply(ALONE, Runtime(load=lambda _: target))
+    assert result.merged_code == text
+    (doubt,) = [verdict for verdict in result.verdicts if verdict.check == "doubt"]
+    assert doubt.severity == "warning"
+    assert told in doubt.message
 
 
-def test_the_merge_stays_and_not_a_doubted_alternative() -> None:
-    runtime, _ = wanting(other_text(LIKELY), LIKELY, margin=8.0, calibration=doubting(Thresholds(1.0, 1.0, 0.0)))
-    result = apply(LIKELY, runtime)
-    assert (result.strategy, result.merged_code) == ("fallback", MERGED)
-
-
-def test_a_doubted_merge_of_windows_stays_and_lists_them() -> None:
-    runtime = knowing(LONG_LIKELY)
-    target = runtime.load("embedded")
-    assert isinstance(target, Target)
-    target = replace(target, calibration=doubting(Thresholds(1.0, 1.0, None)))
-    result = apply(LONG_LIKELY, replace(runtime, load=lambda _: target))
-    assert (result.strategy, len(result.windows)) == ("fallback", 1)
-    assert result.merged_code == job_of(LONG_LIKELY).prediction.text
+# -- the confidence of hunks -------------------------------------------------------------------------------------------
+def test_a_hunk_has_the_chance_of_all_readings_that_change_it_so() -> None:
+    result = apply(LIKELY, Runtime(load=no_model, decides={"embedded": frozenset()}))
+    prediction = job_of(LIKELY).prediction
+    (hunk,) = result.hunks
+    alike = [
+        one.probability
+        for one in prediction.readings
+        if one.text != prediction.text and "    return 11\n" in one.text and "    return 1\n" not in one.text
+    ]
+    assert hunk.confidence is not None
+    assert prediction.probability is not None
+    assert prediction.probability <= hunk.confidence <= min(1.0, prediction.probability + sum(alike) + 1e-9)

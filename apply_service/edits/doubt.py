@@ -55,24 +55,15 @@ def chance_of_hunk(prediction: Prediction, merged: str, hunk: tuple[int, int, in
 def lines_between(ops: Sequence[LineOp], a0: int, a1: int) -> list[str] | None:
     """What a reading has in the place of lines [a0, a1) of the original; None if it does not keep the lines around
     them."""
-    start, found = 0, list[str]()
-    is_within = a0 == 0
-    for start, op in enumerate(ops):
-        if is_within or op.original_line == a0 - 1:
-            break
-    else:
+    place = {op.original_line: at for at, op in enumerate(ops) if op.kind == "keep"}
+    start, stop = place.get(a0 - 1, -1 if a0 == 0 else None), place.get(a1)
+    is_end = all(op.original_line is None or op.original_line < a1 for op in ops)
+    if start is None or (stop is None and not is_end):
         return None
-    if not is_within and ops[start].kind != "keep":
-        return None
-    for op in ops[start + (not is_within) :]:
-        if op.original_line is not None and op.original_line >= a1:
-            return found if op.kind == "keep" else None
-        if op.kind != "drop":
-            found.append(op.text)
-    return found
+    return [op.text for op in ops[start + 1 : stop] if op.kind != "drop"]
 
 
-def find_doubt(job: EditJob, merged: str, *, is_by_model: bool) -> Verdict | None:
+def find_doubt(job: EditJob, merged: str, *, is_by_model: bool = False) -> Verdict | None:
     """The verdict on an answer that may be wrong.  None if it is sure.  `is_by_model`: a target decided the text."""
     prediction = job.prediction
     if not job.update.strip():
@@ -97,9 +88,7 @@ def find_doubt(job: EditJob, merged: str, *, is_by_model: bool) -> Verdict | Non
     does = f"this one would {tell_difference(keep_all(job.original), this) or 'change nothing'}"
     said = [in_words(chance), *(prediction.reasons[:MAX_RANGES] or [does]), *what_to_show(this)]
     said += [f"another reading would {other.difference}" for other in other_readings(prediction, merged)[:1]]
-    is_refused = (
-        chance < thresholds.refuse and not is_by_model
-    )  # a reading that a model writes too is likelier than that
+    is_refused = chance < thresholds.refuse and not is_by_model  # what a model writes too is likelier than that
     return Verdict(DOUBT, "error" if is_refused else "warning", "; ".join(said))
 
 
