@@ -17,7 +17,7 @@ from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Forced, Step
 from apply_service.drafting.drafter import open_drafter
-from apply_service.engine.record import DEFAULT_THRESHOLDS, UNTRAINED, Calibration, Kind, Thresholds
+from apply_service.engine.record import DEFAULT_THRESHOLDS, KINDS, Calibration, Kind, Thresholds
 from apply_service.errors import ContextLimitExceeded, Truncated, UnsupportedParameter
 from apply_service.protocols import (
     Constraint,
@@ -122,12 +122,12 @@ class Runtime:
     choose_threshold: float | None = None
     """These three are settings of the same names; `auto` and None leave the choice to the target."""
     decides: Mapping[str, frozenset[Kind]] = field(default_factory=dict)
-    """What each model may decide under strategy `auto`, as is known before it is loaded; of one that is not there,
-    what one may that was not trained to merge."""
+    """What each model may decide under strategy `auto`, as is known before it is loaded; one that is not there,
+    everything."""
 
     def may_decide(self, model: str | None, kind: Kind) -> bool:
         """Whether this model, or the default one, may decide such an edit under strategy `auto`."""
-        return kind in self.decides.get(model or self.models[0], UNTRAINED)
+        return kind in self.decides.get(model or self.models[0], KINDS)
 
     def thresholds_of(self, target: TargetInfo) -> Thresholds:
         """How likely this target must find a merge: from the settings, else its calibration, else the default."""

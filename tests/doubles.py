@@ -69,14 +69,13 @@ def make_result(merged: str = "new\n", **changes: object) -> ApplyResult:
 
 @dataclass
 class ScriptedRun:
-    """A pipeline that yields `tokens` and the `settled` text, then a final event with `result`, or raises `error`.
+    """A pipeline that yields `tokens`, then a final event with `result`, or raises `error`.
 
     `gate`, if given, is waited for before the end, in slices that poll `cancelled` as a real run does once a pass.
     """
 
     tokens: tuple[str, ...] = ("ne", "w\n")
     passes: tuple[PassCount, ...] = ()
-    settled: str | None = None
     result: ApplyResult = field(default_factory=make_result)
     error: BaseException | None = None
     gate: threading.Event | None = None
@@ -99,8 +98,6 @@ class ScriptedRun:
         try:
             for token in self.tokens:
                 yield TokenEvent(token, self.passes)
-            if self.settled is not None:
-                yield TokenEvent(self.settled, is_settled=True)
             while self.gate is not None and not self.gate.wait(0.002):
                 self.n_polls += 1
                 if deadline.is_over():

@@ -42,12 +42,8 @@ def wanting(text: str, request: ApplyRequest, *, margin: float = 20.0, **facts: 
     """A target that wants to write `text`."""
     n_prompt = len(PlainBytes().encode_prompt(job_of(request)))
     engine = FakeEngine(scripted(n_prompt, [*text.encode(), END], N_VOCAB, margin=margin))
-    return deciding(Target("embedded", engine, PlainBytes(), **facts)), engine  # type: ignore[arg-type]
-
-
-def deciding(target: Target) -> Runtime:
-    """A runtime whose target may decide everything."""
-    return Runtime(load=lambda _: target, decides={"embedded": frozenset(KINDS)})
+    target = Target("embedded", engine, PlainBytes(), **facts)  # type: ignore[arg-type]
+    return Runtime(load=lambda _: target), engine
 
 
 def other_text(request: ApplyRequest) -> str:
@@ -166,7 +162,7 @@ def test_a_merge_that_the_target_may_not_write_is_decided_token_by_token() -> No
     n_prompt = len(PlainBytes().encode_prompt(job_of(CERTAIN)))
     engine = FakeEngine(scripted(n_prompt, [*ORIGINAL.replace("1", "2").encode(), END], N_VOCAB, margin=20.0))
     target = Target("embedded", engine, Forbidding())
-    assert apply(CERTAIN, deciding(target)).strategy == "model"
+    assert apply(CERTAIN, Runtime(load=lambda _: target)).strategy == "model"
 
 
 class NoOnes(Masks[None]):
@@ -250,7 +246,7 @@ def test_token_by_token_where_the_request_asks_for_it(changes: dict[str, object]
 def test_token_by_token_where_the_engine_knows_no_probabilities() -> None:
     n_prompt = len(PlainBytes().encode_prompt(job_of(CERTAIN)))
     target = Target("embedded", ScriptedEngine([*MERGED.encode(), END], prompt_length=n_prompt), PlainBytes())
-    assert apply(CERTAIN, deciding(target)).strategy == "model"
+    assert apply(CERTAIN, Runtime(load=lambda _: target)).strategy == "model"
 
 
 def test_a_merge_past_the_limit_of_tokens_is_not_scored() -> None:
@@ -283,7 +279,7 @@ def knowing(request: ApplyRequest) -> Runtime:
         return row
 
     target = Target("embedded", FakeEngine(logits, max_draft=255), PlainBytes())
-    return replace(deciding(target), windows="always")
+    return Runtime(load=lambda _: target, windows="always")
 
 
 def test_regions_of_a_certain_merge_are_confirmed_and_listed() -> None:
@@ -351,12 +347,11 @@ def test_a_request_for_the_model_is_always_its(request_: ApplyRequest) -> None:
     assert (result.strategy, result.merged_code, result.drafter) == ("model", MERGED, "merged_edit")
 
 
-def test_a_model_that_nothing_is_known_of_decides_guesses_and_instructions() -> None:
-    unknown = Runtime(load=no_model)
-    assert [kind for kind in KINDS if unknown.may_decide(None, kind)] == ["guess", "instruction"]
+def test_each_model_decides_what_its_own_record_says() -> None:
     two = Runtime(load=no_model, models=("a", "b"), decides={"a": frozenset(), "b": frozenset({"likely"})})
     assert not two.may_decide(None, "likely")
     assert two.may_decide("b", "likely")
+    assert not two.may_decide("b", "guess")
 
 
 def test_a_guess_that_nobody_may_decide_is_told_and_doubted_as_more_likely_wrong() -> None:

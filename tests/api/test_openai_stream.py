@@ -3,9 +3,7 @@
 import json
 import socket
 import threading
-from typing import Any
 
-import httpx2
 import pytest
 
 from apply_service.api.openai import PIECE_CHARS, pieces
@@ -100,76 +98,12 @@ def test_a_file_whose_bytes_are_put_back_at_the_end_is_held_back_all_the_same(or
         assert text_of(chunks(http.post("/v1/chat/completions", json=body).text)) == merged
 
 
-# -- text that is settled ---------------------------------------------------------------------------------------------
-TAGS_ASKED = {"messages": [{"role": "system", "content": "Answer in <updated-code>."}, *CHAT["messages"]]}
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "wanted"),
-    [
-        ("/v1/chat/completions", CHAT, "new\r\n"),
-        ("/v1/chat/completions", CHAT | TAGS_ASKED, "<updated-code>new\r\n</updated-code>"),
-        ("/v1/completions", {"prompt": TAGGED}, "new\r\n"),
-        ("/v1/code/apply", {"initial_code": "old\n", "edit_snippet": "new\n"}, "new\r\n"),
-        ("/v1/responses", {"input": TAGGED}, "new\r\n"),
-        ("/v1/apply", {"original": "old\n", "update": "new\n"}, "new\r\n"),
-    ],
-)
-def test_settled_text_goes_out_while_the_target_still_works(path: str, body: dict[str, Any], wanted: str) -> None:
-    run = ScriptedRun(tokens=(), settled="new\r\n", result=make_result("new\r\n"), gate=threading.Event())
-    assert run.gate is not None
-    with (
-        live_server(run) as (url, _),
-        httpx2.Client(base_url=url, timeout=30) as http,
-        http.stream("POST", path, json=body | {"stream": True}) as response,
-    ):
-        early, pieces = b"", response.iter_raw()  # Without a name the iterator would close the stream after the loop.
-        for piece in pieces:
-            early += piece
-            if b"new\\r\\n" in early:
-                break
-        assert not run.closed.is_set()
-        run.gate.set()
-    with client(run) as test_http:
-        text = test_http.post(path, json=body | {"stream": True}).text
-    said = [json.loads(line[6:]) for line in text.split("\n") if line.startswith("data: {")]
-    assert texts_in(said) == wanted
-    assert (
-        text.removesuffix("\n\n")
-        .split("\n\n")[-1]
-        .startswith(("data: [DONE]", "event: response.completed", "event: final"))
-    )
-
-
-def texts_in(said: list[Any]) -> str:
-    """The text of a stream's pieces, in any dialect."""
-    found = [
-        choice.get("delta", {}).get("content") or choice.get("text")
-        for one in said
-        for choice in one.get("choices", ())
-    ]
-    found += [one.get("delta") for one in said if one.get("type") == "response.output_text.delta"]
-    return "".join(
-        piece or "" for piece in (*found, *(one["text"] for one in said if one.keys() == {"text", "passes"}))
-    )
-
-
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
-def test_settled_text_is_held_back_under_a_limit_of_tokens(path: str) -> None:
-    """How many tokens the answer has is known at the end, and a longer one is refused."""
-    limit = (
-        {"max_tokens": 5, "messages": CHAT["messages"]} if "chat" in path else {"max_output_tokens": 5, "input": TAGGED}
-    )
-    with client(ScriptedRun(tokens=(), settled="new\n")) as http:
-        response = http.post(path, json=limit | {"stream": True})
-    assert (response.status_code, response.json()["error"]["code"]) == (400, "truncated")
-
-
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
-def test_what_breaks_after_the_settled_text_ends_the_stream_in_an_error(path: str) -> None:
-    run = ScriptedRun(tokens=(), settled="new\n", error=EngineFailure("crash"))
+def test_what_breaks_after_the_first_text_ends_the_stream_in_an_error(path: str) -> None:
+    run = ScriptedRun(tokens=("new\n",), error=EngineFailure("crash"))
+    at_once = {"stream": True, "apply_service": {"stream_at_once": True}}
     with client(run) as http:
-        text = http.post(path, json=(CHAT if "chat" in path else {"input": TAGGED}) | {"stream": True}).text
+        text = http.post(path, json=(CHAT if "chat" in path else {"input": TAGGED}) | at_once).text
     last = text.removesuffix("\n\n").split("\n\n")[-1]
     assert "engine_failure" in last
     assert '"finish_reason": "stop"' not in text

@@ -74,10 +74,9 @@ def test_what_a_model_wrote_that_is_no_reading_is_told() -> None:
     "known",
     [
         replace(job(0.3), prediction=replace(job(0.3).prediction, determined=True)),
-        replace(job(0.3), update=" \n", instruction="add b"),
         job(None, Certainty.CERTAIN),
     ],
-    ids=["the format determines it", "an instruction has no place", "a format that is certain"],
+    ids=["the format determines it", "a format that is certain"],
 )
 def test_what_nobody_can_doubt_is_not_doubted(known: EditJob) -> None:
     assert find_doubt(known, known.prediction.text) is None
