@@ -16,9 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from apply_eval.decides import write_counts
 from apply_eval.provenance import provenance
 from apply_service.build import build_runtime
-from apply_service.engine.record import CALIBRATION_FILE, Calibration, Signals, hash_weights
+from apply_service.engine.record import CALIBRATION_FILE, KINDS, Calibration, Signals, hash_weights
 from apply_service.errors import ModelNotLoadable
 from apply_service.models import embedded_directory
 from apply_service.settings import Settings
@@ -27,11 +28,12 @@ from training.calibration_data import draw_edits, held_out_edits
 from training.calibration_fit import CANDIDATES, Counted, out_of_fold
 from training.calibration_report import THRESHOLDS, Judged, alarms, pick_threshold, scores, table
 from training.calibration_rows import AnswerRow, collect, uncalibrated
-from training.calibration_thresholds import compare, doubted, effects, pick_thresholds
+from training.calibration_thresholds import compare, doubted, effects, kinds, pick_thresholds
 
 SILENT = 0.01
 """The share of silent errors that the threshold is to keep on the fitted half."""
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+ROWS_VERSION = 2
 OLD_THRESHOLD = 0.5
 """Of raw probabilities, before anything was counted."""
 
@@ -45,8 +47,8 @@ def main() -> None:
     model = embedded_directory()
     weights = hash_weights(model)
     forget_stale(model)
-    runtime = uncalibrated(build_runtime(Settings(confirm_threshold=0.0, choose_threshold=0.0)))
-    kept = f"{weights[:12]}-{options.seed}-{options.max_lines}.jsonl"
+    runtime = uncalibrated(build_runtime(Settings(confirm_threshold=0.0, choose_threshold=0.0, decides=KINDS)))
+    kept = f"{weights[:12]}-{options.seed}-{options.max_lines}-{ROWS_VERSION}.jsonl"
     rows = collect(edits, runtime, options.run / f"scored-{kept}", limit=options.limit, tell=_tell(options.limit))
     ids = {row.id for row in doubted(rows)}
     decided = collect(
@@ -57,7 +59,7 @@ def main() -> None:
         tell=_tell(len(ids)),
         strategy="model",
     )
-    calibration, chosen = fit(rows, decided, weights)
+    calibration, chosen = fit(rows, weights)
     report = {
         "kind": "confidence",
         "schema_version": SCHEMA_VERSION,
@@ -67,6 +69,7 @@ def main() -> None:
         **describe(rows, decided, calibration, chosen),
     }
     (model / CALIBRATION_FILE).write_text(json.dumps(calibration.as_json(), indent=1) + "\n", encoding="utf-8")
+    write_counts(model, kinds(rows, decided))
     options.report.parent.mkdir(parents=True, exist_ok=True)
     options.report.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(json.dumps({name: report[name] for name in ("sides", "answer", "hunk", "threshold")}, indent=1))
@@ -122,11 +125,9 @@ def _group(row: AnswerRow) -> str:
     return row.id.partition("-")[2]
 
 
-def fit(
-    rows: Sequence[AnswerRow], decided: Sequence[AnswerRow], weights_sha256: str
-) -> tuple[Calibration, dict[str, Any]]:
-    """The calibration, from merges taken as scored and what the target wrote (`decided`) for those it doubts; and how
-    each candidate did: Brier scores out of fold on the fitted half."""
+def fit(rows: Sequence[AnswerRow], weights_sha256: str) -> tuple[Calibration, dict[str, Any]]:
+    """The calibration, from merges taken as scored; and how each candidate did: Brier scores out of fold on the fitted
+    half."""
     fitted = [row for row in rows if row.side == "fit"]
     answers, hunks = answers_of(fitted), hunks_of(fitted)
     answer_name, answer_scores = choose(answers)
@@ -138,7 +139,7 @@ def fit(
         pick_threshold(judged, silent=SILENT),
         CANDIDATES[answer_name](answers),
         CANDIDATES[hunk_name](hunks),
-        pick_thresholds(fitted, decided),
+        pick_thresholds(fitted),
     )
     return calibration, {
         "answer": {"chosen": answer_name, "candidates": answer_scores},
@@ -180,6 +181,7 @@ def describe(
         },
         "strategies": effects(kept, calibration.thresholds),
         "doubted": compare(kept, decided),
+        "kinds": {kind: count._asdict() for kind, count in kinds(rows, decided).items()},
         "groups": _groups(kept),
     }
 

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from apply_eval.line_diff import diff_lines
+from apply_service.edits.fidelity import normalise
 from apply_service.errors import ApplyError
-from apply_service.pipeline import apply
+from apply_service.pipeline import apply, read_request
 from apply_service.target import Runtime, Target, in_process
 from apply_service.types import ApplyRequest, ApplyResult, Strategy
 from training.calibration_data import CalibrationEdit, Side
@@ -39,6 +40,7 @@ class AnswerRow:
     language: str | None
     n_lines: int
     is_right: bool = False
+    is_merge_right: bool = False
     error: str | None = None
     strategy: str | None = None
     certainty: str | None = None
@@ -64,6 +66,8 @@ def answer_row(made: CalibrationEdit, runtime: Runtime, strategy: Strategy) -> A
     row = AnswerRow(made.id, made.side, edit.repo, edit.language, edit.before.count("\n") + 1)
     try:
         request = ApplyRequest(original=edit.before, update=made.update, path=edit.path, strategy=strategy)
+        merge = read_request(request, runtime).job.prediction.text
+        row = replace(row, is_merge_right=merge == normalise(edit.after))
         result = apply(request, runtime)
     except ApplyError as error:
         return replace(row, error=error.code)

@@ -1,8 +1,8 @@
 """What a merge must reach to be taken as the target scored it: thresholds counted on answers that were all taken.
 
 A certain merge is hardly ever wrong and a small target's doubts of it mostly are, so the rule is the dearest that costs
-nearly nothing: the threshold that lets pass all but SPARED of the right ones.  Whether the target then decides token by
-token is counted too: on merges that it doubts most, against what it wrote in their place.
+nearly nothing: the threshold that lets pass all but SPARED of the right ones.  Which edits the target may decide at all
+is counted too, by kind: on merges that it doubts most, and on guesses, against what it wrote in their place.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from apply_service.engine.record import Thresholds
+from apply_eval.decides import Pair, count_kinds
+from apply_service.engine.record import Count, Kind, Thresholds
+from apply_service.types import Certainty
 from training.calibration_rows import AnswerRow
 
 SPARED = 0.01
@@ -40,9 +42,20 @@ def compare(rows: Sequence[AnswerRow], decided: Sequence[AnswerRow]) -> dict[str
     }
 
 
-def pick_thresholds(rows: Sequence[AnswerRow], decided: Sequence[AnswerRow]) -> Thresholds:
-    """From answers given with thresholds of 0, and what the target wrote for the `doubted` ones; a threshold is 0 where
-    there are too few right ones to spare any.  No margin: between the merge and a right alternative a model of this
+def kinds(rows: Sequence[AnswerRow], decided: Sequence[AnswerRow]) -> dict[Kind, Count]:
+    """What the target may decide.  Where it does not doubt a merge it would write the same; where it does, `decided`
+    has what it wrote."""
+    by_id = {row.id: row for row in decided}
+    return count_kinds(
+        Pair(Certainty(row.certainty).value, row.is_merge_right, by_id.get(row.id, row).is_right)
+        for row in rows
+        if row.certainty is not None and row.logprob is not None
+    )
+
+
+def pick_thresholds(rows: Sequence[AnswerRow]) -> Thresholds:
+    """From answers given with thresholds of 0; a threshold is 0 where there are too few right ones to spare any.  No
+    margin: between the merge and a right alternative a model of this
     kind chooses at chance (docs/log.md)."""
     found = {}
     for name, strategies in STRATEGIES.items():
@@ -50,8 +63,7 @@ def pick_thresholds(rows: Sequence[AnswerRow], decided: Sequence[AnswerRow]) -> 
         least = sorted(math.exp(row.logprob) for row in right if row.logprob is not None)
         at = int(len(least) * SPARED)
         found[name] = _rounded_down(least[at]) if at else 0.0
-    counts = compare(rows, decided)
-    return Thresholds(**found, margin=None, decides=counts["target_right"] > counts["merge_right"])
+    return Thresholds(**found, margin=None)
 
 
 def _of(rows: Sequence[AnswerRow], strategies: Sequence[str]) -> list[AnswerRow]:

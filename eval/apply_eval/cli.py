@@ -20,6 +20,7 @@ from rich.console import Console
 from apply_eval.arguments import SPLITS, positive, probability
 from apply_eval.compare import print_comparison
 from apply_eval.datasets import EditKind, chosen_records, write_records
+from apply_eval.errors import DataError
 from apply_eval.loop import DEFAULT_DRAFTERS
 from apply_eval.mine import OWN_EDITS, OWN_LIMIT, OWN_MAX_LINES, MineFilter, StyleMix, mine
 from apply_eval.numbers import print_results, progress
@@ -33,6 +34,8 @@ from apply_service.registry import EDIT_FORMATS
 from apply_service.types import Strategy
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+TARGET_EDITS = 200
+"""Answered twice, unless the user says how many."""
 Add = Callable[..., argparse.Action]
 
 
@@ -69,6 +72,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("--out", type=Path, help="folder for results.json")
 
     _add_run(add_command("run", _run, "drafters, peers or a service on a data set: right answers, speed, report"))
+
+    says = "what a target decides better than the merge, by kind of edit, for its record or the setting `decides`"
+    _add_target(add_command("target", _target, says))
 
     add = add_command("report", _report, "the HTML page of a run")
     add("run", type=Path, metavar="RUN", help="the --out of a run, or its results.json")
@@ -197,6 +203,52 @@ def _peers(arguments: argparse.Namespace) -> int:
         results = {**peers.summarise_peers(rows), "provenance": provenance([arguments.data])}
         _write_json(arguments.out / "results.json", results)
     return FAILED if any(row.outcome == "silent" for row in rows) else 0
+
+
+# -- what a target may decide ------------------------------------------------------------------------------------------
+def _add_target(add: Add) -> None:
+    add("target", metavar="MODEL", help="embedded, a folder, a GGUF file, or a Hugging Face id")
+    _add_data(add, default=None, default_is="edits of --repo, with snippets as careless models write them")
+    add("--repo", type=Path, default=Path(), help="a local git repository (default: here)")
+    add("--max-lines", type=positive, default=QUICK_MAX_LINES, help="of a file (default: %(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="which edits are drawn, and how their snippets are written")
+    add("--timeout", type=float, default=120.0, metavar="S", help="deadline of an answer (default: %(default)s)")
+    add("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"), help="of the target")
+    add("--write", action="store_true", help="put the counts into the record of MODEL, a folder")
+    add("--json", type=Path, metavar="FILE", help="the counts, to be kept")
+
+
+def _target(arguments: argparse.Namespace) -> int:
+    from apply_eval import decides  # loads the engine
+    from apply_service.build import build_runtime
+    from apply_service.settings import Settings
+
+    folder = Path(arguments.target).expanduser()
+    if arguments.write and not folder.is_dir():
+        raise DataError("--write puts the counts into a folder", value=arguments.target, remedy="name a folder")
+    files: list[Path] = []
+    if arguments.data is not None:
+        records, files = chosen_records(arguments.data, updates=arguments.updates, split=arguments.split)
+    else:
+        wanted = MineFilter(max_lines=arguments.max_lines)
+        limit = arguments.limit or TARGET_EDITS
+        records = list(mine(arguments.repo, filters=wanted, limit=limit, seed=arguments.seed, styles="sloppy"))
+    runtime = build_runtime(Settings(model=arguments.target, device=arguments.device))
+    runtime.load(arguments.target)
+    pairs = []
+    with progress("target", len(records[: arguments.limit])) as advance:
+        for record in records[: arguments.limit]:
+            if (pair := decides.compare_edit(record, runtime, arguments.timeout)) is not None:
+                pairs.append(pair)
+            advance()
+    counts = decides.count_kinds(pairs)
+    decides.print_counts(Console(), counts)
+    if arguments.json is not None:
+        told = {kind: count._asdict() for kind, count in counts.items()}
+        _write_json(arguments.json, {"counts": told, "provenance": provenance(files, seed=arguments.seed)})
+    if arguments.write:
+        print(f"counts in {decides.write_counts(folder, counts)}")
+    return 0
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------

@@ -207,7 +207,7 @@ def make_rows(n: int = 160) -> list[AnswerRow]:
 
 def test_the_report_is_of_the_half_that_nothing_was_fitted_to() -> None:
     rows = make_rows()
-    calibration, chosen = fit(rows, [], "hash")
+    calibration, chosen = fit(rows, "hash")
     found = describe(rows, [], calibration, chosen)
     kept = [row for row in rows if row.side == "report"]
     assert found["sides"]["report"]["n"] == len(kept) == found["answer"]["after"]["n"]
@@ -216,7 +216,7 @@ def test_the_report_is_of_the_half_that_nothing_was_fitted_to() -> None:
     assert found["answer"]["chosen"] in CANDIDATES
     assert found["threshold"]["value"] == calibration.threshold
     spoilt = [replace(row, is_right=not row.is_right) if row.side == "report" else row for row in rows]
-    assert fit(spoilt, [], "hash") == (calibration, chosen)
+    assert fit(spoilt, "hash") == (calibration, chosen)
 
 
 def test_a_calibration_of_other_weights_makes_room(tmp_path: Path) -> None:

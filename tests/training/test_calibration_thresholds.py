@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from apply_service.engine.record import Thresholds
 from training.calibration_rows import AnswerRow
-from training.calibration_thresholds import compare, doubted, effects, pick_thresholds
+from training.calibration_thresholds import compare, doubted, effects, kinds, pick_thresholds
 
 
 def rows_of(strategy: str, chances: list[float], *, is_right: bool = True) -> list[AnswerRow]:
@@ -20,23 +21,23 @@ def rows_of(strategy: str, chances: list[float], *, is_right: bool = True) -> li
 
 def test_one_right_merge_in_a_hundred_may_fail() -> None:
     chances = [0.001, 0.02, *[0.3] * 198]
-    found = pick_thresholds(rows_of("confirmed", chances) + rows_of("lattice", [0.5] * 150), [])
+    found = pick_thresholds(rows_of("confirmed", chances) + rows_of("lattice", [0.5] * 150))
     assert found.confirm == 0.3
     assert found.choose == 0.5
-    assert pick_thresholds(rows_of("confirmed", [0.001, 0.012345, *[0.3] * 98]), []).confirm == 0.012
+    assert pick_thresholds(rows_of("confirmed", [0.001, 0.012345, *[0.3] * 98])).confirm == 0.012
 
 
 def test_wrong_merges_and_other_strategies_have_no_say() -> None:
     rows = rows_of("confirmed", [0.4] * 100) + rows_of("confirmed", [1e-9] * 50, is_right=False)
-    assert pick_thresholds(rows + rows_of("model", [1e-9] * 500), []) == Thresholds(0.4, 0.0, None, decides=False)
+    assert pick_thresholds(rows + rows_of("model", [1e-9] * 500)) == Thresholds(0.4, 0.0, None)
 
 
 def test_too_few_to_spare_any_set_no_threshold() -> None:
-    assert pick_thresholds(rows_of("confirmed", [0.4] * 99), []).confirm == 0.0
+    assert pick_thresholds(rows_of("confirmed", [0.4] * 99)).confirm == 0.0
 
 
 def test_a_choice_in_windows_counts_as_one() -> None:
-    assert pick_thresholds(rows_of("windowed", [0.25] * 100), []).choose == 0.25
+    assert pick_thresholds(rows_of("windowed", [0.25] * 100)).choose == 0.25
 
 
 @pytest.mark.parametrize(("limit", "n_right", "n_wrong"), [(0.0, 3, 2), (0.2, 2, 1), (0.9, 0, 0)])
@@ -74,15 +75,19 @@ def test_who_is_right_is_counted_edit_by_edit() -> None:
     assert compare(merges[1:], decided[:2]) == {**dict.fromkeys(expected, 0), "n": 1, "merge_right": 1}
 
 
-@pytest.mark.parametrize(
-    ("rights", "decides"),
-    [
-        ([(True, False), (False, True), (False, True)], True),
-        ([(True, False), (False, True)], False),
-        ([(True, True), (False, False)], False),
-    ],
-)
-def test_a_target_decides_what_it_doubts_where_it_is_right_more_often(
-    rights: list[tuple[bool, bool]], *, decides: bool
-) -> None:
-    assert pick_thresholds(*pairs(*rights)).decides is decides
+def test_what_a_target_may_decide_is_counted_by_kind() -> None:
+    """A merge that it does not doubt it would write as well; of a guess it wrote the text itself."""
+
+    def row(n: int, certainty: str, *, merge: bool, answer: bool) -> AnswerRow:
+        known = {"strategy": "lattice", "certainty": certainty, "logprob": -0.1, "is_merge_right": merge}
+        return AnswerRow(f"0-{n}", "fit", "a/b", None, 9, answer, **known)  # type: ignore[arg-type]
+
+    likely = [row(n, "likely", merge=n % 2 == 0, answer=n % 2 == 0) for n in range(20)]
+    better = [replace(one, is_right=True) for one in likely if not one.is_merge_right]
+    guesses = [row(100 + n, "guess", merge=False, answer=n < 2) for n in range(10)]
+    refused = AnswerRow("0-200", "fit", "a/b", None, 9, error="needs_more_context")
+    found = kinds([*likely, *guesses, refused], better)
+    assert {kind: (c.n, c.merge_right, c.target_right, c.decides) for kind, c in found.items()} == {
+        "likely": (20, 10, 20, True),
+        "guess": (10, 0, 2, False),
+    }
