@@ -14,7 +14,7 @@ function el(name, properties = {}, ...children) {
 
 // -- words ------------------------------------------------------------------------------------------------------------
 const STRATEGIES = {
-  exact: "A program made the merge: the edit says it all.",
+  exact: "A program made the merge: the edit says it all, or no model is known to do better.",
   confirmed: "A program made the merge, and the model confirmed it.",
   lattice: "The model weighed the readings of the edit and took this one.",
   model: "The model wrote the file, token by token, with drafts.",
