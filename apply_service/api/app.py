@@ -38,7 +38,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
     metrics, budget, keys = Metrics(service, settings), BodyBudget(settings), hold_keys(settings.keys_file)
     has_any_name = settings.allow_open or keys is not None
     cors, own_host = settings.cors_origins, None if has_any_name else settings.host.lower()
-    exposed = [REQUEST_ID, "Retry-After", *RATE_HEADERS]
+    exposed = [REQUEST_ID, "Retry-After", *RATE_HEADERS, openai.CONFIDENCE_HEADER, openai.DOUBT_HEADER]
     cors_rules: dict[str, Any] = {"allow_origins": cors, "allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
     app = FastAPI(
         title="apply-service",

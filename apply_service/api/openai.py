@@ -22,6 +22,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from apply_service.api.answer import AnswerPart, NativeAnswer, UsageOut
+from apply_service.api.calls import this_call
 from apply_service.api.chat_edit import EXTRALONG, MERCURY, MORPH, ChatEdit, TagSet, read_chat
 from apply_service.api.dialect import (
     documented,
@@ -37,6 +38,7 @@ from apply_service.deadline import Deadline
 from apply_service.errors import CheckFailed, StreamReplaced, Truncated, UnknownModel
 from apply_service.settings import Settings
 from apply_service.types import (
+    DOUBT,
     ApplyEvent,
     ApplyRequest,
     ApplyResult,
@@ -52,6 +54,10 @@ REPORT_TEXT = "The answer of `POST /v1/apply` without the merged file and usage:
 EVENTS = ("message",)
 """All events of these streams are unnamed."""
 DONE = b"data: [DONE]\n\n"
+EVEN = 0.5
+"""A result with less confidence is more likely wrong than right."""
+CONFIDENCE_HEADER, DOUBT_HEADER = "X-Apply-Confidence", "X-Apply-Doubt"
+MAX_HEADER_CHARS = 1000
 PIECE_CHARS = 4096
 """Text that was held back is sent in pieces of about this size, cut at line ends."""
 CHAT, TEXT = "chat.completion", "text_completion"
@@ -335,6 +341,21 @@ def report_of(result: ApplyResult) -> dict[str, Any]:
     return answer.model_dump(mode="json", exclude={"merged_code", "merged_b64", "usage"})
 
 
+def how_sure(result: ApplyResult) -> dict[str, str]:
+    """What clients that see the text alone can look at: the confidence, `unknown` where nobody counted it, and what may
+    be wrong, `none` where nothing was found."""
+    is_determined = result.confidence is None and result.strategy == "exact"
+    known = "unknown" if result.confidence is None else f"{result.confidence:.4f}"
+    found = [verdict for verdict in result.verdicts if verdict.severity in ("warning", "error")]
+    found.sort(key=lambda verdict: verdict.check != DOUBT)
+    said = "; ".join(f"{verdict.check}: {verdict.message}" for verdict in found)
+    plain = "".join(char if " " <= char <= "~" else "?" for char in said)  # a header; the message may quote the file
+    return {
+        CONFIDENCE_HEADER: "1.0000" if is_determined else known,
+        DOUBT_HEADER: plain[:MAX_HEADER_CHARS] or "none",
+    }
+
+
 class OpenAIReply:
     """The `ReplyWriter` of the chat and completion endpoints.  All chunks share id, time and model."""
 
@@ -383,18 +404,22 @@ class OpenAIReply:
             yield from self._ending(event.result)
 
     def refuse_unseen(self, result: ApplyResult) -> None:
-        """Refuse a result that these clients would write to a file although they should not.  Raises Truncated: it has
-        more tokens than allowed; CheckFailed: a check found an error, and `on_verdict` does not say `warn`."""
+        """Refuse a result that these clients would write to a file although they should not; of any other, tell in
+        headers how sure it is.  Raises Truncated: it has more tokens than allowed; CheckFailed: a check found an error,
+        or the result is more likely wrong than right, and `on_verdict` does not say `warn`."""
         n_tokens, limit = result.stats.completion_tokens, self._call.token_limit
         if limit is not None and n_tokens > limit:
             message = "the merged file has more tokens than were allowed"
             raise Truncated(message, value=n_tokens, limit=limit, remedy="allow more tokens")
         rules = self._call.apply_service.on_verdict
+        is_unlikely = result.confidence is not None and result.confidence < EVEN
+        rules = {DOUBT: "fail", **rules} if is_unlikely else rules
         failed = [v for v in result.verdicts if is_refused(v.check, v.severity, rules)]
         if failed:
             message = f"{failed[0].check}: {failed[0].message}"
             remedy = 'mend the edit, or accept the finding: "apply_service": {"on_verdict": {CHECK: "warn"}}'
             raise CheckFailed(message, value=sorted({verdict.check for verdict in failed}), remedy=remedy)
+        this_call().headers.update(how_sure(result))
 
     def _answer(self, result: ApplyResult) -> dict[str, Any]:
         """The JSON of a whole answer."""

@@ -1,5 +1,6 @@
-"""Answers in doubt, dialect by dialect: those whose clients see no verdict refuse them, but only below the threshold
-`refuse`, and say why; a quote that is not found is answered with the lines that come nearest."""
+"""Answers in doubt, dialect by dialect: those whose clients see no verdict refuse what is more likely wrong than right,
+and say why, and tell in headers how sure the rest is; a quote that is not found is answered with the lines that come
+nearest."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from apply_service.api.openai import EVEN
 from apply_service.edits.doubt import find_doubt
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
@@ -34,7 +36,8 @@ def doubted_run(chance: float) -> ScriptedRun:
     )
     found = find_doubt(EditJob("a = 1", "b = 2", "", "a.py", "python", prediction), prediction.text)
     assert found is not None
-    return ScriptedRun(tokens=(), result=make_result(verdicts=(Verdict("no_op", "pass"), found)))
+    verdicts = (Verdict("no_op", "pass"), Verdict("syntax", "warning", "no \r\nX-Own: 1 \u2028 parse"), found)
+    return ScriptedRun(tokens=(), result=make_result(verdicts=verdicts, confidence=chance))
 
 
 def asked(original: str, update: str) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -57,11 +60,16 @@ DIALECTS = tuple(asked("", ""))
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_an_answer_in_doubt_is_refused_below_the_threshold_alone(dialect: str, stream: bool) -> None:
+def test_an_answer_that_is_more_likely_wrong_than_right_is_refused(dialect: str, stream: bool) -> None:
     path, body = asked("a = 1\n", "b = 2\n# ... existing code ...\n")[dialect]
-    refuse = load().thresholds.refuse
+    refuse = EVEN
+    assert load().thresholds.refuse < EVEN, "below it the verdict is an error for everybody"
     with layered(doubted_run(refuse)) as http:
-        assert http.post(path, json=body | {"stream": stream}).status_code == 200
+        answer = http.post(path, json=body | {"stream": stream})
+    assert answer.status_code == 200
+    assert answer.headers["X-Apply-Confidence"] == "0.5000"
+    assert answer.headers["X-Apply-Doubt"].startswith("doubt: 50% sure; no anchor; ")
+    assert answer.headers["X-Apply-Doubt"].endswith("; syntax: no ??X-Own: 1 ? parse")
     with layered(doubted_run(refuse - 0.01)) as http:
         refused = http.post(path, json=body | {"stream": stream})
         accepted = body | {"stream": stream, "apply_service": {"on_verdict": {"doubt": "warn"}}}
@@ -76,11 +84,30 @@ def test_an_answer_in_doubt_is_refused_below_the_threshold_alone(dialect: str, s
     assert '"on_verdict"' in error["remedy"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "confidence"),
+    [
+        ({"confidence": None, "strategy": "exact"}, "1.0000"),
+        ({"confidence": None, "strategy": "model"}, "unknown"),
+        ({"confidence": 0.98765, "strategy": "exact"}, "0.9877"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_answer_without_a_doubt_says_so(
+    dialect: str, stream: bool, changes: dict[str, object], confidence: str
+) -> None:
+    path, body = asked("a = 1\n", "b = 2\n# ... existing code ...\n")[dialect]
+    with layered(ScriptedRun(tokens=(), result=make_result(verdicts=(), **changes))) as http:
+        answer = http.post(path, json=body | {"stream": stream})
+    assert (answer.headers["X-Apply-Confidence"], answer.headers["X-Apply-Doubt"]) == (confidence, "none")
+
+
 def test_the_native_dialect_hands_out_the_answer_with_its_verdict() -> None:
     with layered(doubted_run(0.01)) as http:
         answer = http.post("/v1/apply", json={"original": "a = 1\n", "update": "b = 2\n"})
     assert answer.status_code == 200
-    assert [(one["check"], one["severity"]) for one in answer.json()["verdicts"]][1] == ("doubt", "error")
+    assert [(one["check"], one["severity"]) for one in answer.json()["verdicts"]][-1] == ("doubt", "error")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
