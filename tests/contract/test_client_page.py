@@ -34,7 +34,7 @@ def test_the_python_example(url: str) -> None:
     assert done.returncode == 0, done.stderr
     merged, _, rest = done.stdout.rpartition("return w * h\n")
     assert merged == "def area(w, h):\n    assert w >= 0\n    "
-    assert rest.startswith("confirmed CompletionTokensDetails(")
+    assert rest.startswith("exact CompletionTokensDetails(")
 
 
 def test_the_curl_example(url: str) -> None:

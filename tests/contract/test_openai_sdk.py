@@ -14,6 +14,8 @@ from tests.contract.edits import PYTHON, PYTHON_MERGED, PYTHON_UPDATE, TAGGED
 
 TAGGED_CHAT: Any = [{"role": "user", "content": TAGGED}]
 EDIT_CHAT: Any = [{"role": "user", "content": PYTHON_UPDATE}]
+BY_MODEL: Any = {"apply_service": {"strategy": "model"}}
+"""A program uses no tokens."""
 PREDICTION: Any = {"type": "content", "content": PYTHON}
 
 
@@ -24,7 +26,7 @@ def client(url: str) -> Iterator[OpenAI]:
 
 
 def test_tags(client: OpenAI) -> None:
-    answer = client.chat.completions.create(model="morph-v3-fast", messages=TAGGED_CHAT)
+    answer = client.chat.completions.create(model="morph-v3-fast", messages=TAGGED_CHAT, extra_body=BY_MODEL)
     assert answer.choices[0].message.content == PYTHON_MERGED
     assert answer.choices[0].finish_reason == "stop"
     assert answer.usage is not None
@@ -32,7 +34,9 @@ def test_tags(client: OpenAI) -> None:
 
 
 def test_a_prediction_and_its_tokens(client: OpenAI) -> None:
-    answer = client.chat.completions.create(model="Fast-Apply", messages=EDIT_CHAT, prediction=PREDICTION)
+    answer = client.chat.completions.create(
+        model="Fast-Apply", messages=EDIT_CHAT, prediction=PREDICTION, extra_body=BY_MODEL
+    )
     assert answer.choices[0].message.content == PYTHON_MERGED
     assert answer.usage is not None
     details = answer.usage.completion_tokens_details
@@ -49,7 +53,7 @@ def test_streams(client: OpenAI, extra: dict[str, Any], at_once: bool) -> None:
         model="auto",
         stream=True,
         stream_options={"include_usage": True},
-        extra_body={"apply_service": {"stream_at_once": at_once}},
+        extra_body={"apply_service": {"stream_at_once": at_once, "strategy": "model"}},
         **extra,
     )
     chunks = list(stream)
@@ -89,7 +93,7 @@ def test_what_the_service_knows_comes_along(client: OpenAI) -> None:
         extra_body={"apply_service": {"path": "shapes.py", "diff": True}},
     )
     report = answer.apply_service
-    assert (report["strategy"], report["language"], report["seed"]) == ("confirmed", "python", 5)
+    assert (report["strategy"], report["language"], report["seed"]) == ("exact", "python", 5)
     assert {verdict["check"] for verdict in report["verdicts"]} >= {"syntax", "marker_leak"}
     assert "+    if w < 0 or h < 0:" in report["diff"]
 
