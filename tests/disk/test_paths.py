@@ -208,3 +208,11 @@ def test_beside_the_state_folder_edits_are_allowed(root: Path) -> None:
     roots = Roots([root], [root / "state"])
     for name in ("state2/x", "sub/state/x", "stat"):
         assert roots.resolve(name) == root / name
+
+
+@pytest.mark.parametrize("name", ["config", "objects/x", "refs/x", "hooks/pre-commit", "commondir"])
+def test_no_repository_can_be_made_around_a_head_that_is_there(root: Path, name: str) -> None:
+    """Each by itself is harmless; together they are a repository, whose `config` names programs."""
+    (root / "sub" / "HEAD").write_text("ref: refs/heads/main\n")
+    with pytest.raises(OutsideRoots, match="git itself"):
+        Roots([root]).resolve(f"sub/{name}")
