@@ -216,3 +216,10 @@ def test_no_repository_can_be_made_around_a_head_that_is_there(root: Path, name:
     (root / "sub" / "HEAD").write_text("ref: refs/heads/main\n")
     with pytest.raises(OutsideRoots, match="git itself"):
         Roots([root]).resolve(f"sub/{name}")
+
+
+@pytest.mark.parametrize("name", ["head", "sub/Head", "x/HeAd"])
+def test_no_repository_can_be_made_where_case_does_not_count(root: Path, name: str) -> None:
+    """Linux has such file systems, too: folders of ext4 with `casefold`, CIFS, Windows' own disks under WSL."""
+    with pytest.raises(OutsideRoots, match="git itself"):
+        Roots([root]).resolve(name)
