@@ -223,3 +223,12 @@ def test_no_repository_can_be_made_where_case_does_not_count(root: Path, name: s
     """Linux has such file systems, too: folders of ext4 with `casefold`, CIFS, Windows' own disks under WSL."""
     with pytest.raises(OutsideRoots, match="git itself"):
         Roots([root]).resolve(name)
+
+
+@pytest.mark.parametrize("leads_to", [".", "./", "../sub"])
+def test_a_repository_whose_git_file_leads_to_itself_is_gits(root: Path, leads_to: str) -> None:
+    bare(root / "sub")
+    (root / "sub" / ".git").write_text(f"gitdir: {leads_to}\n")
+    for name in ("config", "hooks/pre-commit"):
+        with pytest.raises(OutsideRoots, match="git itself"):
+            Roots([root]).resolve(f"sub/{name}")
