@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -69,3 +70,15 @@ def test_a_current_folder_that_is_gone(tmp_path: Path) -> None:
     script = f"cd {tmp_path}/gone && rmdir {tmp_path}/gone && exec {sys.executable} -P -c '{COMMAND}' --version"
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("module", ["os", "_json", "pydantic"])
+def test_a_current_folder_that_holds_the_interpreters_modules(module: str) -> None:
+    """Its library, or a site-packages without our own package (which is installed as editable): no project's."""
+    file = importlib.import_module(module).__file__
+    if file is None:
+        pytest.skip("it is built in")
+    folder = Path(file).parent
+    done = run_in(folder.parent if file.endswith("__init__.py") else folder, "doctor", "--json")
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0
