@@ -205,3 +205,22 @@ def test_nul_is_refused_in_edits_and_batches(folder: Path, update: str, capsys: 
     (item,) = json.loads(capsys.readouterr().out)["items"]
     assert item["error"]["code"] == "nul_byte"
     assert (folder / "a.py").read_bytes() == OLD
+
+
+def test_a_state_folder_of_the_project_brings_nothing_along(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user wants state beside each project; a cloned one brings a change set of its own, interrupted, that would
+    give him back a file which he never had."""
+    login, script = folder.parent / "home" / ".bash_login", b"touch /tmp/owned\n"
+    login.parent.mkdir()
+    kept = folder / ".apply" / "backups" / hashlib.sha256(os.path.normcase(login).encode()).hexdigest()[:32]
+    kept.mkdir(parents=True)
+    (kept / "00000001.bytes").write_bytes(script)
+    before, after = [hashlib.sha256(script).hexdigest(), 0o755, None], [None, None, None]
+    step = {"target": str(login), "before": before, "after": after, "kept": "00000001.bytes"}
+    note = {"roots": [str(login.parent)], "started": "2026-11-26T12:00:00+00:00", "folders": [], "steps": [step]}
+    (folder / ".apply" / "journal").mkdir()
+    (folder / ".apply" / "journal" / "0123456789abcdef.json").write_text(json.dumps(note))
+    (folder / "whole.txt").write_text("new\n")
+    monkeypatch.setenv("APPLY_STATE_DIR", ".apply")
+    main(["apply", "a.py", "whole.txt", "-i", "-f", "whole_file", "--strategy", "exact"])
+    assert not login.exists()
