@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from apply_service.cli import main
+from apply_service.disk.paths import Roots
 from apply_service.settings import load_settings, own_places
 from tests.commands.conftest import OLD, last_code
 
@@ -224,3 +225,27 @@ def test_a_state_folder_of_the_project_brings_nothing_along(folder: Path, monkey
     monkeypatch.setenv("APPLY_STATE_DIR", ".apply")
     main(["apply", "a.py", "whole.txt", "-i", "-f", "whole_file", "--strategy", "exact"])
     assert not login.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symbolic links need rights there")
+@pytest.mark.parametrize("kind", ["--batch", "--patch"])
+def test_a_link_that_comes_after_the_look(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (folder / "src", folder.parent / "outside"):
+        place.mkdir()
+        (place / "a.py").write_bytes(OLD)
+    edit = json.dumps({"edits": [{"path": "src/a.py", "update": "new\n", "format": "whole_file"}]})
+    patch = CHANGE.replace("/a.py", "/src/a.py")
+    (folder / "edit").write_bytes((edit if kind == "--batch" else patch).encode())
+    judge = Roots.resolve
+
+    def resolve(self: Roots, name: str) -> Path:
+        place = judge(self, name)
+        if not (folder / "src").is_symlink():
+            (folder / "src").rename(folder / "was")
+            (folder / "src").symlink_to(folder.parent / "outside")
+        return place
+
+    monkeypatch.setattr(Roots, "resolve", resolve)
+    code = main(["apply", kind, "edit", "-i"])
+    assert (folder.parent / "outside" / "a.py").read_bytes() == OLD
+    assert code == 3
