@@ -548,3 +548,13 @@ def test_a_terminal_is_told_what_is_waited_for(
     err = capsys.readouterr().err
     assert "loading m (0 s)" in err
     assert err.endswith("\033[K")
+
+
+def test_its_own_state_folder(settings: Settings, folder: Path) -> None:
+    """As the help of `stop` and the remedies of `start` say."""
+    state = ("--state-dir", str(folder / "elsewhere"))
+    try:
+        assert "your server runs" in start(*state)
+        assert main(["status", *state]) == 0
+    finally:
+        assert main(["stop", *state]) == 0
