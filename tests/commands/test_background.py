@@ -558,3 +558,12 @@ def test_its_own_state_folder(settings: Settings, folder: Path) -> None:
         assert main(["status", *state]) == 0
     finally:
         assert main(["stop", *state]) == 0
+
+
+@pytest.mark.parametrize("state", ["~nobody-at-all/x", "x" * 300])
+@pytest.mark.parametrize("command", ["start", "status", "stop", "recover", "undo a.py", "apply b.py update.py -i"])
+def test_a_state_folder_that_is_no_name(settings: Settings, command: str, state: str) -> None:
+    environment = {**os.environ, "APPLY_STATE_DIR": state}
+    words = [sys.executable, "-m", "apply_service.cli", *command.split()]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
