@@ -58,14 +58,14 @@ def test_places_that_were_named_are_guarded(folder: Path, how: str, monkeypatch:
             monkeypatch.setenv(how, name)
     else:
         name = "own/x"
-        monkeypatch.setenv(f"APPLY_{how.upper()}", "own" if how == "state_dir" else "own/x")
+        monkeypatch.setenv(f"APPLY_{how.upper()}", str(folder / "own") if how == "state_dir" else "own/x")
     (folder / "p.diff").write_text(new_file(name))
     assert main(["apply", "--patch", "p.diff", *words]) == 3
     assert last_code() == "outside_roots"
 
 
 def test_the_usual_places_are_guarded_too(folder: Path) -> None:
-    places = own_places(load_settings({"state_dir": "elsewhere"}))
+    places = own_places(load_settings({"state_dir": str(folder / "elsewhere")}))
     for name in ("state/apply-service", "config/apply-service"):
         assert folder.parent / name in places
 
