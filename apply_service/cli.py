@@ -196,7 +196,7 @@ def build_parser() -> ArgumentParser:
 
     listed += "\nserve others:\n"
     command = add_command("serve", "serve.run", "[options]")
-    _add_settings(command, ("http", "engine"))
+    _add_settings(command, ("http", "engine"), ("state_dir",))
     command.add_argument("--background", action="store_true", help=SUPPRESS)
 
     command = add_command("start", "background.start", "[options]")

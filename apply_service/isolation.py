@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 
 HOME = str(Path(__file__).resolve().parent.parent)
@@ -18,9 +19,11 @@ HOME = str(Path(__file__).resolve().parent.parent)
 
 
 def leave_current_folder() -> None:
-    """Take the current folder off this process's module path, unless the package itself lies there."""
-    here = os.path.realpath(os.curdir)
-    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here or here == HOME]
+    """Take the current folder off this process's module path, unless the package itself or the interpreter's own
+    library lies there."""
+    here, own = _real(os.curdir), {HOME, *map(_real, sysconfig.get_paths().values())}
+    own |= {os.path.join(library, "lib-dynload") for library in own}
+    sys.path[:] = [entry for entry in sys.path if (place := _real(entry)) != here or place in own]
 
 
 def python_command(module: str, function: str = "main") -> list[str]:
@@ -55,6 +58,14 @@ def _additions() -> list[str]:
     of the program that imports us."""
     given = [os.curdir, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     if (program := getattr(sys.modules.get("__main__"), "__file__", None)) is not None:
-        given.append(os.path.dirname(os.path.realpath(program)))
-    foreign = {os.path.realpath(entry) for entry in given}
-    return [entry for entry in sys.path if os.path.realpath(entry) not in foreign and entry != HOME] + [HOME]
+        given.append(os.path.dirname(_real(program)))
+    foreign = set(map(_real, given))
+    return [entry for entry in sys.path if _real(entry) not in foreign and entry != HOME] + [HOME]
+
+
+def _real(entry: str) -> str:
+    """The absolute path of an entry, links followed; "" for a relative one where the current folder is gone."""
+    try:
+        return os.path.realpath(entry)
+    except OSError:
+        return ""

@@ -268,7 +268,8 @@ class Settings:
         "that these name. Over MCP `max_body_bytes` holds too.")
     color: str = _command("auto", ("auto", "always", "never"),
         "Coloured diffs; `auto` colours a terminal unless NO_COLOR is set.")
-    state_dir: str | None = _backups(None, (), "Folder for backups; none takes the platform's own place for state.")
+    state_dir: str | None = _backups(None, (),
+        "Absolute path of the folder for backups; none takes the platform's own place for state.")
     backups_kept: int = _backups(10, (1, 10_000), "Backups kept of each file that `--in-place` changed.")
     # fmt: on
 
@@ -285,6 +286,8 @@ class Settings:
         if RECORD in self.decides and len(self.decides) > 1:
             message, limit = "decides names kinds of edits, or record", "record | certain,likely,guess,instruction"
             raise SettingsError(message, value=list(self.decides), limit=limit, remedy="leave record out, or alone")
+        if self.state_dir is not None:
+            _refuse_bad_folder(self.state_dir)
         if (self.engine == VLLM) != (self.vllm_url is not None):
             message, limit = "engine vllm and vllm_url go together", "--engine vllm --vllm-url http://HOST:PORT"
             raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
@@ -326,6 +329,21 @@ class Settings:
     def state_path(self) -> Path:
         """The folder for backups; not created here."""
         return Path(self.state_dir).expanduser() if self.state_dir is not None else platform_state_path(os.environ)
+
+
+def _refuse_bad_folder(name: str) -> None:
+    """Raises SettingsError: the state folder's name is relative, or no name of a folder can be."""
+    try:
+        place = Path(name).expanduser()
+        place.exists()
+        why = "" if place.is_absolute() else "it is relative, so each project would bring its own"
+    except RuntimeError as error:  # `~` of nobody
+        why = str(error)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+    if why:
+        message = f"bad value for state_dir: {name[:200]!r}; {why}"
+        raise SettingsError(message, value=name, limit="an absolute path", remedy="set state_dir (--state-dir) to one")
 
 
 @cache

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -51,3 +53,32 @@ def test_windows_has_endings(bin: Path, monkeypatch: pytest.MonkeyPatch) -> None
     found = program(bin / "tool.exe")
     assert find_program("tool") == found
     assert find_program("tool.exe") == found
+
+
+COMMAND = "import sys; from apply_service.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def run_in(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command with this current folder.  Like the console script, it has no current folder on its module path."""
+    command = [sys.executable, "-P", "-c", COMMAND, *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there a current folder can't be removed")
+def test_a_current_folder_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    script = f"cd {tmp_path}/gone && rmdir {tmp_path}/gone && exec {sys.executable} -P -c '{COMMAND}' --version"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("module", ["os", "_json", "pydantic"])
+def test_a_current_folder_that_holds_the_interpreters_modules(module: str) -> None:
+    """Its library, or a site-packages without our own package (which is installed as editable): no project's."""
+    file = importlib.import_module(module).__file__
+    if file is None:
+        pytest.skip("it is built in")
+    folder = Path(file).parent
+    done = run_in(folder.parent if file.endswith("__init__.py") else folder, "doctor", "--json")
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0

@@ -10,8 +10,9 @@ import itertools
 import json
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from apply_service.commands import output
 from apply_service.commands.request import (
@@ -24,9 +25,9 @@ from apply_service.commands.request import (
     refused_verdicts,
 )
 from apply_service.disk.backups import BackupStore
-from apply_service.disk.files import FileWrite, SourceFile, read_source
+from apply_service.disk.files import FileWrite, SourceFile, read_as_judged
 from apply_service.disk.paths import Roots
-from apply_service.errors import ApplyError, CheckFailed, FileError, InvalidField, UnsupportedParameter
+from apply_service.errors import ApplyError, CheckFailed, FileError, InvalidField, TooLarge, UnsupportedParameter
 from apply_service.settings import own_places
 from apply_service.types import DOUBT
 
@@ -100,16 +101,25 @@ def _refuse_contents(part: Json) -> None:
         raise UnsupportedParameter(message, value=given, remedy=remedy)
 
 
-class BatchFiles(NamedTuple):
-    """How the files that a batch names are read."""
+@dataclass(slots=True)
+class BatchFiles:
+    """How the files that a batch names are read, and how much of them has been."""
 
     roots: Roots
     encoding: str
     max_bytes: int
+    """Of all files together."""
+    n_bytes: int = 0
 
     def read(self, name: str) -> SourceFile:
         """Raises OutsideRoots, InvalidField, FileNotReadable, TooLarge."""
-        return read_source(self.roots.resolve(name), needs_folder=False, max_bytes=self.max_bytes)
+        source = read_as_judged(self.roots.resolve(name), self.max_bytes)
+        self.n_bytes += len(source.data)
+        if self.n_bytes > self.max_bytes:
+            message = "The files of the batch are too large together."
+            remedy = "Make several batches, or raise max_file_bytes (--max-file-bytes)."
+            raise TooLarge(message, value=self.n_bytes, limit=self.max_bytes, remedy=remedy)
+        return source
 
 
 def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[Json, Sources]:

@@ -197,17 +197,20 @@ def write_diff(diff: str, settings: Settings) -> None:
         diff = "".join(_in_color(line) for line in diff.splitlines(keepends=True))
     pager = os.environ.get("PAGER", "less") if is_terminal and diff else ""
     if pager:
-        import subprocess  # most commands start sooner without
+        import shlex  # most commands start sooner without these
+        import subprocess
 
         from apply_service.isolation import find_program
-    if not pager or find_program(pager.split()[0]) is None:
+    program, _, options = pager.partition(" ")
+    if not pager or (found := find_program(program)) is None:
         write_out(diff)
         return
     ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
     # Without the second variable the shell of Windows runs a `less.exe` of the current folder.
     environment = {"LESS": "FRX", **os.environ, "NoDefaultCurrentDirectoryInExePath": "1"}
     try:
-        subprocess.run(pager, shell=True, input=diff.encode(), env=environment, check=False)
+        quoted = subprocess.list2cmdline([found]) if sys.platform == "win32" else shlex.quote(found)
+        subprocess.run(f"{quoted} {options}", shell=True, input=diff.encode(), env=environment, check=False)
     finally:
         signal.signal(signal.SIGINT, ignored)
 

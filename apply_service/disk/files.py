@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from apply_service.disk.state import open_private
-from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable, TooLarge
+from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable, OutsideRoots, TooLarge
 
 N_WRITERS = 8
 MANY = 64
@@ -123,6 +123,16 @@ def read_source(path: str | Path, *, needs_folder: bool = True, max_bytes: int |
     except OSError as error:
         why = error.strerror or str(error)
     raise FileNotReadable(f"Cannot read {path}: {why}.", value=str(path), remedy="Name a regular file you may read.")
+
+
+def read_as_judged(place: Path, max_bytes: int) -> SourceFile:
+    """Read a file whose place was judged, links and all.  Raises as `read_source`; OutsideRoots: the name leads
+    elsewhere since."""
+    source = read_source(place, needs_folder=False, max_bytes=max_bytes)
+    if source.target != place:
+        message, remedy = f"{place} leads elsewhere since it was looked at.", "Try again when nothing else moves it."
+        raise OutsideRoots(message, value=str(source.target), remedy=remedy)
+    return source
 
 
 def read_within(file: BinaryIO, name: str, max_bytes: int | None) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,8 @@ from apply_service.errors import FileNotReadable, InvalidField, OutsideRoots
 
 IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 """Characters that are not seen, and that the file system of macOS leaves out where it compares names."""
+OF_A_REPOSITORY = frozenset({"config", "config.worktree", "commondir", "gitdir", "hooks", "info", "objects", "refs"})
+"""What makes a folder with a file HEAD a repository, or tells git what to run there."""
 DOT_GIT = re.compile(r"(\.git|git~1)(:.*)?", re.DOTALL)
 """`.git`, its short name on Windows, and the streams that Windows opens by a colon."""
 
@@ -22,7 +25,7 @@ def platform_config_path(environment: Mapping[str, str]) -> Path:
     if sys.platform == "win32":
         root = environment.get("APPDATA") or str(Path.home() / "AppData" / "Roaming")
     else:
-        root = environment.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+        root = _absolute(environment.get("XDG_CONFIG_HOME")) or str(Path.home() / ".config")
     return Path(root) / "apply-service" / "config.toml"
 
 
@@ -31,18 +34,23 @@ def platform_state_path(environment: Mapping[str, str]) -> Path:
     if sys.platform == "win32":
         root = environment.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
-        root = environment.get("XDG_STATE_HOME") or str(Path.home() / "Library" / "Application Support")
+        root = _absolute(environment.get("XDG_STATE_HOME")) or str(Path.home() / "Library" / "Application Support")
     else:
-        root = environment.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+        root = _absolute(environment.get("XDG_STATE_HOME")) or str(Path.home() / ".local" / "state")
     return Path(root) / "apply-service"
+
+
+def _absolute(folder: str | None) -> str | None:
+    """The folder; None for a relative one, as the XDG specification demands: it would be one of each project."""
+    return folder if folder and os.path.isabs(folder) else None
 
 
 class Roots:
     """The folders that edits are allowed in, for names that come from others: an agent, a patch, a batch.
 
     A name is judged by the place it leads to, with symbolic links and `..` followed.  A relative name is looked for in
-    each folder and belongs to the first where none has it.  Whoever can replace a folder by a link between that look
-    and the writing is not stopped: he could write there himself.
+    each folder and belongs to the first where none has it.  `read_as_judged` refuses what has become a link since; for
+    some microseconds between the last look and the writing, whoever can replace a folder by a link is not stopped.
 
     No edit reaches what makes programs run, or is trusted by this one: files of git's own, and the guarded places, by
     whatever name.
@@ -131,22 +139,38 @@ def _is_of_git(place: Path, root: Path) -> bool:
     that git takes for a repository.
 
     Git looks for one upward, in each folder first for `.git`.  So a working tree that is kept in the folder of its bare
-    repository can be edited.  No repository is one without the file HEAD: as none can be made, neither can a new
-    repository, in however many steps.
+    repository can be edited.  No repository is one without the file HEAD, which can't be made, and what else makes one
+    can't be made beside a HEAD that is there: so no new one comes about, in however many steps.
     """
     # Where this folder is shared with Windows, a backslash divides names there.
     names = [part for name in place.relative_to(root).parts for part in name.split("\\")]
     if any(DOT_GIT.fullmatch(re.sub(r"[ .]+(?=:|$)", "", _folded(name))) for name in names):
         return True
-    if place.name == "HEAD" or (sys.platform != "linux" and _folded(place.name) == "head"):
+    # A file `head` that is there, and no HEAD, show that the case counts in this folder.
+    if _folded(place.name) == "head" and (not place.exists() or os.path.lexists(place.with_name("HEAD"))):
         return True
     for folder in place.parents:
-        has = {name: os.path.lexists(folder / name) for name in (".git", "HEAD", "objects", "refs", "commondir")}
-        if has["HEAD"] and not has[".git"] and (has["commondir"] or (has["objects"] and has["refs"])):
-            return True
-        if has[".git"] or folder == root:
+        is_tree = _is_working_tree(folder)
+        if os.path.lexists(folder / "HEAD") and not is_tree:
+            has = {name: os.path.lexists(folder / name) for name in ("objects", "refs", "commondir")}
+            if has["commondir"] or (has["objects"] and has["refs"]):
+                return True
+            if _folded(place.relative_to(folder).parts[0]) in OF_A_REPOSITORY:  # what would make it one
+                return True
+        if is_tree or folder == root:
             return False
     return False
+
+
+def _is_working_tree(folder: Path) -> bool:
+    """Whether the folder has a repository of its own, in `.git` or where that file leads, if not to itself."""
+    try:
+        if not stat.S_ISREG((own := folder / ".git").stat().st_mode):
+            return True
+        leads_to = folder / os.fsdecode(own.read_bytes()).removeprefix("gitdir:").strip()
+        return os.path.realpath(leads_to) != os.path.realpath(folder)
+    except (OSError, ValueError):
+        return False
 
 
 def _is_other_name(place: Path, guarded: Sequence[Path]) -> bool:

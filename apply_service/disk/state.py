@@ -48,8 +48,8 @@ def private_folder(state: Path, *names: str) -> Path:
 
 def open_private(path: Path, flags: int) -> int:
     """Open a file in a private folder, with mode 0600 where it is created, as `os.open` does; the descriptor.  Raises
-    OSError, also for a link, for anything but a regular file, and for a file of another user: what it leads to is then
-    as it was, `O_TRUNC` or not."""
+    OSError, also for a link of either kind, for anything but a regular file, and for a file of another user: what it
+    leads to is then as it was, `O_TRUNC` or not."""
     if path.is_symlink():  # Windows has no O_NOFOLLOW
         raise OSError(errno.ELOOP, "it is a link", str(path))
     more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a named pipe would be waited for
@@ -60,6 +60,8 @@ def open_private(path: Path, flags: int) -> int:
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         if not _is_ours(found):
             raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
+        if found.st_nlink > 1:
+            raise OSError(errno.EMLINK, "it has another name", str(path))
         if flags & os.O_TRUNC:
             os.ftruncate(descriptor, 0)
     except BaseException:

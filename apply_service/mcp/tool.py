@@ -27,7 +27,7 @@ import mcp_types as protocol
 from mcp.server.lowlevel import Server
 
 from apply_service.disk.backups import BackupStore
-from apply_service.disk.files import FileWrite, SourceFile, read_source
+from apply_service.disk.files import FileWrite, SourceFile, read_as_judged
 from apply_service.disk.paths import Roots
 from apply_service.edits.envelope import is_same_file
 from apply_service.edits.fidelity import decode, encode, normalise
@@ -197,7 +197,7 @@ class FileEditor:
             if (n_bytes := target.stat().st_size) > self._max_bytes:
                 remedy = "edit it by other means"
                 raise TooLarge("the file is too large", value=n_bytes, limit=self._max_bytes, remedy=remedy)
-        source = read_source(target, needs_folder=False, max_bytes=self._max_bytes)
+        source = read_as_judged(target, self._max_bytes)
         # A snippet that leaves out existing code is meant for a file that exists: its name is wrong.
         if not source.exists and any(map(is_marker, normalise(call.code_edit).split("\n"))):
             message = f"{call.path} does not exist, but the edit leaves out existing code"

@@ -548,3 +548,22 @@ def test_a_terminal_is_told_what_is_waited_for(
     err = capsys.readouterr().err
     assert "loading m (0 s)" in err
     assert err.endswith("\033[K")
+
+
+def test_its_own_state_folder(settings: Settings, folder: Path) -> None:
+    """As the help of `stop` and the remedies of `start` say."""
+    state = ("--state-dir", str(folder / "elsewhere"))
+    try:
+        assert "your server runs" in start(*state)
+        assert main(["status", *state]) == 0
+    finally:
+        assert main(["stop", *state]) == 0
+
+
+@pytest.mark.parametrize("state", ["~nobody-at-all/x", "x" * 300])
+@pytest.mark.parametrize("command", ["start", "status", "stop", "recover", "undo a.py", "apply b.py update.py -i"])
+def test_a_state_folder_that_is_no_name(settings: Settings, command: str, state: str) -> None:
+    environment = {**os.environ, "APPLY_STATE_DIR": state}
+    words = [sys.executable, "-m", "apply_service.cli", *command.split()]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from apply_service.cli import main
+from apply_service.disk.paths import Roots
 from apply_service.settings import load_settings, own_places
 from tests.commands.conftest import OLD, last_code
 
@@ -57,14 +58,14 @@ def test_places_that_were_named_are_guarded(folder: Path, how: str, monkeypatch:
             monkeypatch.setenv(how, name)
     else:
         name = "own/x"
-        monkeypatch.setenv(f"APPLY_{how.upper()}", "own" if how == "state_dir" else "own/x")
+        monkeypatch.setenv(f"APPLY_{how.upper()}", str(folder / "own") if how == "state_dir" else "own/x")
     (folder / "p.diff").write_text(new_file(name))
     assert main(["apply", "--patch", "p.diff", *words]) == 3
     assert last_code() == "outside_roots"
 
 
 def test_the_usual_places_are_guarded_too(folder: Path) -> None:
-    places = own_places(load_settings({"state_dir": "elsewhere"}))
+    places = own_places(load_settings({"state_dir": str(folder / "elsewhere")}))
     for name in ("state/apply-service", "config/apply-service"):
         assert folder.parent / name in places
 
@@ -205,3 +206,46 @@ def test_nul_is_refused_in_edits_and_batches(folder: Path, update: str, capsys: 
     (item,) = json.loads(capsys.readouterr().out)["items"]
     assert item["error"]["code"] == "nul_byte"
     assert (folder / "a.py").read_bytes() == OLD
+
+
+def test_a_state_folder_of_the_project_brings_nothing_along(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user wants state beside each project; a cloned one brings a change set of its own, interrupted, that would
+    give him back a file which he never had."""
+    login, script = folder.parent / "home" / ".bash_login", b"touch /tmp/owned\n"
+    login.parent.mkdir()
+    kept = folder / ".apply" / "backups" / hashlib.sha256(os.path.normcase(login).encode()).hexdigest()[:32]
+    kept.mkdir(parents=True)
+    (kept / "00000001.bytes").write_bytes(script)
+    before, after = [hashlib.sha256(script).hexdigest(), 0o755, None], [None, None, None]
+    step = {"target": str(login), "before": before, "after": after, "kept": "00000001.bytes"}
+    note = {"roots": [str(login.parent)], "started": "2026-11-26T12:00:00+00:00", "folders": [], "steps": [step]}
+    (folder / ".apply" / "journal").mkdir()
+    (folder / ".apply" / "journal" / "0123456789abcdef.json").write_text(json.dumps(note))
+    (folder / "whole.txt").write_text("new\n")
+    monkeypatch.setenv("APPLY_STATE_DIR", ".apply")
+    main(["apply", "a.py", "whole.txt", "-i", "-f", "whole_file", "--strategy", "exact"])
+    assert not login.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symbolic links need rights there")
+@pytest.mark.parametrize("kind", ["--batch", "--patch"])
+def test_a_link_that_comes_after_the_look(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (folder / "src", folder.parent / "outside"):
+        place.mkdir()
+        (place / "a.py").write_bytes(OLD)
+    edit = json.dumps({"edits": [{"path": "src/a.py", "update": "new\n", "format": "whole_file"}]})
+    patch = CHANGE.replace("/a.py", "/src/a.py")
+    (folder / "edit").write_bytes((edit if kind == "--batch" else patch).encode())
+    judge = Roots.resolve
+
+    def resolve(self: Roots, name: str) -> Path:
+        place = judge(self, name)
+        if not (folder / "src").is_symlink():
+            (folder / "src").rename(folder / "was")
+            (folder / "src").symlink_to(folder.parent / "outside")
+        return place
+
+    monkeypatch.setattr(Roots, "resolve", resolve)
+    code = main(["apply", kind, "edit", "-i"])
+    assert (folder.parent / "outside" / "a.py").read_bytes() == OLD
+    assert code == 3

@@ -106,3 +106,20 @@ def test_the_pager_is_none_of_the_current_folder(
     monkeypatch.setenv("PAGER", "echo $NoDefaultCurrentDirectoryInExePath; cat")
     write_diff("-old\n", Settings())
     assert capfdbinary.readouterr().out == b"1\n-old\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX terminal")
+@pytest.mark.parametrize("first", [".", ""])
+def test_the_pager_that_was_found_is_the_one_that_runs(
+    folder: Path, first: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """PATH names the current folder, and behind it one that has the pager, too."""
+    (folder.parent / "bin").mkdir()
+    for place, word in ((folder, "planted"), (folder.parent / "bin", "found")):
+        (place / "our-pager").write_text(f"#!/bin/sh\necho {word} $1\n")
+        (place / "our-pager").chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join((first, str(folder.parent / "bin"), os.environ["PATH"])))
+    monkeypatch.setenv("PAGER", "our-pager -x")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    write_diff("-old\n", Settings())
+    assert capfdbinary.readouterr().out == b"found -x\n"

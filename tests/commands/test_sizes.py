@@ -118,3 +118,17 @@ def test_a_body_that_no_server_takes_is_not_sent(folder: Path, monkeypatch: pyte
         (folder / "large.py").write_bytes(b"".join(b"x%d = 1\n" % i for i in range(1000)))
         (folder / "edit.txt").write_text(block("x7 = 1", "x7 = 2"))
         assert main(["apply", "large.py", "edit.txt", "-i"]) == 0
+
+
+@pytest.mark.parametrize("kind", ["--patch", "--batch"])
+def test_many_files_are_too_large_together(folder: Path, kind: str) -> None:
+    """Twenty sparse files of 60 MB took 5.8 GB."""
+    names = [f"m{i}.py" for i in range(20)]
+    for name in names:
+        (folder / name).write_bytes(b"x = 1\n" * 100)
+    patch = "".join(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-x = 1\n+x = 2\n" for name in names)
+    edits = [{"path": name, "update": block("x = 1", "x = 2")} for name in names]
+    (folder / "edit").write_text(patch if kind == "--patch" else json.dumps({"edits": edits}))
+    limit = str((folder / "edit").stat().st_size + 1000)
+    assert main(["apply", kind, "edit", "-i", "--max-file-bytes", limit]) == 2
+    assert last_code() == "too_large"

@@ -208,3 +208,27 @@ def test_beside_the_state_folder_edits_are_allowed(root: Path) -> None:
     roots = Roots([root], [root / "state"])
     for name in ("state2/x", "sub/state/x", "stat"):
         assert roots.resolve(name) == root / name
+
+
+@pytest.mark.parametrize("name", ["config", "objects/x", "refs/x", "hooks/pre-commit", "commondir"])
+def test_no_repository_can_be_made_around_a_head_that_is_there(root: Path, name: str) -> None:
+    """Each by itself is harmless; together they are a repository, whose `config` names programs."""
+    (root / "sub" / "HEAD").write_text("ref: refs/heads/main\n")
+    with pytest.raises(OutsideRoots, match="git itself"):
+        Roots([root]).resolve(f"sub/{name}")
+
+
+@pytest.mark.parametrize("name", ["head", "sub/Head", "x/HeAd"])
+def test_no_repository_can_be_made_where_case_does_not_count(root: Path, name: str) -> None:
+    """Linux has such file systems, too: folders of ext4 with `casefold`, CIFS, Windows' own disks under WSL."""
+    with pytest.raises(OutsideRoots, match="git itself"):
+        Roots([root]).resolve(name)
+
+
+@pytest.mark.parametrize("leads_to", [".", "./", "../sub"])
+def test_a_repository_whose_git_file_leads_to_itself_is_gits(root: Path, leads_to: str) -> None:
+    bare(root / "sub")
+    (root / "sub" / ".git").write_text(f"gitdir: {leads_to}\n")
+    for name in ("config", "hooks/pre-commit"):
+        with pytest.raises(OutsideRoots, match="git itself"):
+            Roots([root]).resolve(f"sub/{name}")

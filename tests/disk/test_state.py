@@ -143,3 +143,13 @@ def test_a_file_of_another_user_is_refused_and_not_emptied(tmp_path: Path) -> No
     with pytest.raises(PermissionError, match="another user"):
         open_private(path, os.O_WRONLY | os.O_TRUNC)
     assert path.read_bytes() == b"x"
+
+
+@needs_posix
+def test_a_file_with_another_name_is_never_emptied(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"precious")
+    os.link(precious, tmp_path / "log")
+    with pytest.raises(OSError, match="another name"):
+        os.close(open_private(tmp_path / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+    assert precious.read_bytes() == b"precious"

@@ -345,3 +345,23 @@ def test_a_reply_over_several_files_edits_each(root: Path) -> None:
     others = [(other["path"], other["status"]) for other in fields(answer)["others"]]
     assert others == [("src/b.py", "written"), ("src/c.py", "refused")]
     assert "src/c.py was NOT written" in text(answer)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symbolic links need rights there")
+def test_a_link_that_comes_after_the_look(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder becomes a link out of the roots between the look at the name and the reading."""
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "a.py").write_bytes(OLD.encode())
+    judge = Roots.resolve
+
+    def resolve(self: Roots, name: str) -> Path:
+        place = judge(self, name)
+        (root / "src").rename(root / "was")
+        (root / "src").symlink_to(outside)
+        return place
+
+    monkeypatch.setattr(Roots, "resolve", resolve)
+    result = call(root, {"path": "src/a.py", "code_edit": EDIT})
+    assert (outside / "a.py").read_bytes() == OLD.encode()
+    assert result.is_error
