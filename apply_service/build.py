@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from apply_service.drafting.drafter import check_drafter
 from apply_service.engine.record import KINDS, UNTRAINED, Kind, ModelRecord
-from apply_service.errors import ModelNotLoadable, RequestError, SettingsError, UnsupportedParameter, missing_extra
+from apply_service.errors import (
+    ModelNotLoadable,
+    RequestError,
+    SettingsError,
+    UnknownModel,
+    UnsupportedParameter,
+    missing_extra,
+)
 from apply_service.models import EMBEDDED, embedded_directory, hub
 from apply_service.protocols import DraftEngine, Engine
 from apply_service.settings import RECORD, REMOTE_PREFIX, Settings
@@ -119,8 +126,8 @@ def build_runtime(settings: Settings) -> Runtime:
 
 def decided_kinds(name: str, settings: Settings) -> frozenset[Kind]:
     """What a model may decide under strategy `auto`: as the settings say of the service's own, else as its record says,
-    which is read without the weights.  A record that can't be read is told when the model is loaded.  Raises
-    UnknownModel: there is no such folder, and a model of the hub can't have this name."""
+    which is read without the weights.  One that can't be found or read may decide everything, so that the first edit
+    loads it and tells why it can't."""
     if name == settings.model and settings.decides != (RECORD,):
         return frozenset(kind for kind in KINDS if kind in settings.decides)
     source = _source(name, settings)
@@ -130,12 +137,12 @@ def decided_kinds(name: str, settings: Settings) -> frozenset[Kind]:
         return UNTRAINED
     from apply_service.prompts.by_model import name_prompt_format, was_trained_to_merge
 
-    place = hub.known(source).hub_id if _is_pulled(source) else str(Path(source).expanduser())
     try:
+        place = hub.known(source).hub_id if _is_pulled(source) else str(Path(source).expanduser())
         record = ModelRecord.read_without_calibration(Path(place))
         return record.decides(was_trained=was_trained_to_merge(name_prompt_format(place)))
-    except ModelNotLoadable:
-        return UNTRAINED
+    except (UnknownModel, ModelNotLoadable):
+        return frozenset(KINDS)
 
 
 def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Decider:

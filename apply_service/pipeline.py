@@ -317,7 +317,9 @@ def finish(
         stats=outcome.stats,
         timings_s=watch.seconds,
         diff=unified_diff_text(request.original, merged_code, request.path or "file") if request.diff else None,
-        hunks=confident_hunks(hunks, job.prediction, outcome, merged_code, confidence.of_hunk),
+        hunks=confident_hunks(
+            hunks, merged_code, outcome.line_logprobs, confidence.of_hunk, chance_of_hunks(job, outcome)
+        ),
     )
     watch.lap("answer_s")
     watch.seconds["total_s"] = sum(watch.seconds.values())  # the answer has these seconds too
@@ -396,28 +398,36 @@ def confidence_in(
     return Confidence(answer, kind, partial(calibration.of_hunk, signals=signals, answer=answer or 0.0))
 
 
+def chance_of_hunks(job: EditJob, outcome: Outcome) -> Callable[[TextHunk], float] | None:
+    """The chance of each hunk of a merger's text; None where that was not counted."""
+    if outcome.strategy not in BY_MERGER or job.prediction.probability is None:
+        return None
+    return lambda hunk: chance_of_hunk(job.prediction, outcome.merged, hunk[0])
+
+
 def confident_hunks(
     hunks: Sequence[TextHunk],
-    prediction: Prediction,
-    outcome: Outcome,
     merged: str,
+    line_logprobs: Mapping[int, float] | None,
     confidence_at: Callable[[float], float] = math.exp,
+    chance_of: Callable[[TextHunk], float] | None = None,
 ) -> tuple[Hunk, ...]:
     """The hunks with their confidence, from whoever decided.
 
-    `confidence_at` turns the least log probability of a target's decisions in a hunk into a confidence.
+    `line_logprobs`: for each line of the merged text (LF lines), the least log probability of a decision; None if no
+    target decided.  `confidence_at` turns the least of a hunk into a confidence.  `chance_of`: of a hunk of a program's
+    text, where that was counted.
     """
-    line_logprobs = outcome.line_logprobs
-    is_read = outcome.strategy in BY_MERGER and prediction.probability is not None
     # Maps each line number of editors, and the end, to that of the service, where a lone `\r` ends no line.
     has_breaks, at = "\n" in merged, [0]
-    for line in LINE.findall(merged) if line_logprobs else ():
+    for line in LINE.findall(merged) if line_logprobs and chance_of is None else ():
         at.append(at[-1] + (line.endswith("\n") or not has_breaks))
     found, n_edits = [], 0
-    for (a0, a1, b0, b1), edits in hunks:
+    for hunk in hunks:
+        (a0, a1, b0, b1), edits = hunk
         confidence = None
-        if is_read:
-            confidence = chance_of_hunk(prediction, outcome.merged, (a0, a1, b0, b1))
+        if chance_of is not None:
+            confidence = chance_of(hunk)
         elif line_logprobs:
             decided = range(at[b0], at[b1] + (b1 == len(at) - 1) + 1)
             least = min((line_logprobs[line] for line in decided if line in line_logprobs), default=None)

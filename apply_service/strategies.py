@@ -101,8 +101,7 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
             remedy = "send an `update`, or let an instruct model decide (`model`, with strategy auto or model)"
             message = f"{who} follows {'' if who == 'no program' else 'no '}instructions"
             raise InstructionUnsupported(message, value=request.instruction[:200], remedy=remedy)
-        # The likeliest reading of a snippet is worth a look; of an edit that quotes the file there is none.
-        if is_guess and (request.strategy == "exact" or job.prediction.probability is None):
+        if is_guess and request.strategy == "exact":
             raise unclear_error(job)
         return Outcome(job.prediction.text, "exact")
     try:

@@ -16,7 +16,7 @@ from apply_service.edits.code_lines import quote_lines
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.quotes import Merge
 from apply_service.protocols import EditJob
-from apply_service.types import DOUBT, Certainty, LineOp, OtherReading, Prediction, Verdict, keep_all
+from apply_service.types import DOUBT, Certainty, LineOp, OtherReading, Prediction, Severity, Verdict, keep_all
 
 MAX_RANGES = 3
 """The most places of another reading that a verdict names, and the most reasons."""
@@ -67,15 +67,17 @@ def find_doubt(job: EditJob, merged: str, *, is_by_model: bool = False) -> Verdi
     """The verdict on an answer that may be wrong.  None if it is sure.  `is_by_model`: a target decided the text."""
     prediction = job.prediction
     if not job.update.strip():
-        return _doubt_of_instruction(job.original, merged)
+        return _doubt_of_instruction(job.original, merged) if job.instruction.strip() else None
     if prediction.determined:
         return None
     if prediction.probability is None:  # a format that gives reasons but no probability
         if prediction.certainty is Certainty.CERTAIN:
             return None
         reasons = "; ".join(prediction.reasons) or "it shows no line of the file"
-        how = "likely, not certain" if prediction.certainty is Certainty.LIKELY else "a guess"
-        return Verdict(DOUBT, "warning", f"where the edit belongs is {how}: {reasons}")
+        if prediction.certainty is Certainty.LIKELY:
+            return Verdict(DOUBT, "warning", f"where the edit belongs is likely, not certain: {reasons}")
+        severity: Severity = "warning" if is_by_model else "error"
+        return Verdict(DOUBT, severity, f"where the edit belongs is a guess: {reasons}")
     chance = chance_of(prediction, merged)
     if chance is None:
         message = f"the model's text is no reading of the edit that is known; {_own_lines(prediction, merged)}"

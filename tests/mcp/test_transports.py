@@ -72,15 +72,15 @@ async def edit(client: Client, path: str, code_edit: str, **options: Any) -> Cal
     )
 
 
-async def edit_by_model(client: Client, root: Path) -> None:
-    """A lazy snippet, which the model decides: shown, then written."""
+async def edit_lazily(client: Client, root: Path, model: str | None) -> None:
+    """A lazy snippet: shown, then written."""
     update = (EXAMPLE / "update.txt").read_text()
     shown = await edit(client, "cart.py", update, dryRun=True)
     assert fields(shown)["status"] == "dry_run"
     assert (root / "cart.py").read_bytes() == (EXAMPLE / "cart.py").read_bytes()
     written = await edit(client, str(root / "cart.py"), update)
     assert fields(written)["status"] == "written", text(written)
-    assert fields(written)["model"] == "embedded"
+    assert fields(written)["model"] == model
     assert fields(written)["diff"] == fields(shown)["diff"]
     assert (root / "cart.py").read_text() == (EXAMPLE / "merged.py").read_text()
 
@@ -94,11 +94,13 @@ async def edit_by_program(client: Client, root: Path) -> None:
     assert text(outside).startswith("error [outside_roots]: ")
 
 
-def test_stdio(root: Path) -> None:
+@pytest.mark.parametrize(("options", "model"), [((), None), (("--strategy", "model"), "embedded")])
+def test_stdio(root: Path, options: tuple[str, ...], model: str | None) -> None:
     async def main() -> None:
-        async with Client(stdio_client(stdio(root))) as client:
-            await edit_by_program(client, root)
-            await edit_by_model(client, root)
+        async with Client(stdio_client(stdio(root, *options))) as client:
+            if model is None:
+                await edit_by_program(client, root)
+            await edit_lazily(client, root, model)
 
     anyio.run(main)
 
@@ -171,7 +173,7 @@ def test_streamable_http(root: Path) -> None:
     async def main(url: str, key: str) -> None:
         http, client = client_of(url, key)
         async with http, client:
-            await edit_by_model(client, root)
+            await edit_lazily(client, root, None)
         http, client = client_of(url, key, mode="legacy")
         async with http, client:
             await edit_by_program(client, root)

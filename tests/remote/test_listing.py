@@ -56,7 +56,7 @@ def test_the_command_line_with_a_remote_model(
     file.write_text(ORIGINAL)
     update.write_text(UPDATE)
     with scripted_server(stream(OUTPUT, usage=usage)) as script:
-        words = ["--model", "remote:m", "--remote-url", script.url, "--remote-key", "env:SOME_KEY"]
+        words = ["--model", "remote:m", "--remote-url", script.url, "--remote-key", "env:SOME_KEY", "--strategy=model"]
         assert main(["apply", str(file), "--update", str(update), *words]) == 0
         shown = capsys.readouterr()
         assert shown.out == MERGED

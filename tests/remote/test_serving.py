@@ -42,7 +42,8 @@ def test_the_native_stream_carries_the_remote_models_text() -> None:
 
 def test_the_openai_dialect_answers_with_what_the_server_counted() -> None:
     content = f"<code>{ORIGINAL}</code><update>{UPDATE}</update>"
-    body = {"model": "auto", "messages": [{"role": "user", "content": content}]}
+    messages = [{"role": "user", "content": content}]
+    body = {"model": "auto", "messages": messages, "apply_service": {"strategy": "model"}}
     with service_before(stream(OUTPUT, usage=USAGE)) as (url, _):
         headers = {"Content-Type": "application/json"}
         with urlopen(Request(f"{url}/v1/chat/completions", json.dumps(body).encode(), headers)) as response:

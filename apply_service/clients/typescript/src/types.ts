@@ -203,8 +203,9 @@ export interface Hunk {
   /** One past the last. */
   end_edit: number;
   /**
-   * How likely the hunk is right, of the answer's `confidence_kind`, by the target's least probability at a decision
-   * in these lines or the one after; null without one.
+   * How likely the hunk is right, of the answer's `confidence_kind`: where a program decided, the chance of all
+   * readings that change these lines in the same way; where a target did, by its least probability at a decision in
+   * these lines or the one after; null without one.
    */
   confidence: number | null;
 }
