@@ -73,24 +73,20 @@ def ask_all(url: str, records: Sequence[EditRecord], rounds: int) -> dict[str, l
 def describe(records: Sequence[EditRecord], found: Mapping[str, Sequence[Answer]]) -> dict[str, Any]:
     """The figures: edits that are no guess, guesses, and the ids of those whose texts differ."""
     exact, auto = (found[strategy] for strategy in STRATEGIES)
-    rows = list(zip(records, exact, auto, strict=True))
-    sure = [row for row in rows if row[1].text is not None]
-    guesses = [row for row in rows if row[1].text is None]
-    times = {
-        strategy: percentiles([row[at].seconds for row in sure]) for at, strategy in enumerate(STRATEGIES, 1) if sure
-    }
-    ratios = {name: round(times["auto"][name] / times["exact"][name], 3) for name in times.get("exact", {})}
+    sure = [n for n, one in enumerate(exact) if one.text is not None]
+    guesses = [auto[n] for n, one in enumerate(exact) if one.text is None]
+    times = {name: percentiles([found[name][n].seconds for n in sure]) for name in STRATEGIES}
     return {
         "n": len(sure),
         "times_s": times,
-        "auto_over_exact": ratios,
-        "right": {strategy: sum(row[at].is_right for row in sure) for at, strategy in enumerate(STRATEGIES, 1)},
-        "differ": [record.id for record, one, other in sure if one.text != other.text],
+        "auto_over_exact": {name: round(times["auto"][name] / seconds, 3) for name, seconds in times["exact"].items()},
+        "right": {name: sum(found[name][n].is_right for n in sure) for name in STRATEGIES},
+        "differ": [records[n].id for n in sure if exact[n].text != auto[n].text],
         "guesses": {
             "n": len(guesses),
-            "times_s": percentiles([row[2].seconds for row in guesses]) if guesses else None,
-            "answered": sum(row[2].text is not None for row in guesses),
-            "right": sum(row[2].is_right for row in guesses),
+            "times_s": percentiles([one.seconds for one in guesses]) if guesses else None,
+            "answered": sum(one.text is not None for one in guesses),
+            "right": sum(one.is_right for one in guesses),
         },
     }
 
