@@ -26,7 +26,7 @@ from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, drive_alone
 from apply_service.drafting.drafter import check_drafter
 from apply_service.edits.diff import LINE, TextHunk, text_hunks, unified_diff_text
-from apply_service.edits.doubt import chance_of, chance_of_hunk, other_readings
+from apply_service.edits.doubt import chance_of, chances_of_hunks, other_readings
 from apply_service.edits.fidelity import (
     SourceText,
     encode,
@@ -318,7 +318,7 @@ def finish(
         timings_s=watch.seconds,
         diff=unified_diff_text(request.original, merged_code, request.path or "file") if request.diff else None,
         hunks=confident_hunks(
-            hunks, merged_code, outcome.line_logprobs, confidence.of_hunk, chance_of_hunks(job, outcome)
+            hunks, merged_code, outcome.line_logprobs, confidence.of_hunk, counted_chances(job, outcome, hunks)
         ),
     )
     watch.lap("answer_s")
@@ -398,11 +398,11 @@ def confidence_in(
     return Confidence(answer, kind, partial(calibration.of_hunk, signals=signals, answer=answer or 0.0))
 
 
-def chance_of_hunks(job: EditJob, outcome: Outcome) -> Callable[[TextHunk], float] | None:
+def counted_chances(job: EditJob, outcome: Outcome, hunks: Sequence[TextHunk]) -> Sequence[float] | None:
     """The chance of each hunk of a merger's text; None where that was not counted."""
     if outcome.strategy not in BY_MERGER or job.prediction.probability is None:
         return None
-    return lambda hunk: chance_of_hunk(job.prediction, outcome.merged, hunk[0])
+    return chances_of_hunks(job.prediction, outcome.merged, [hunk.lines for hunk in hunks])
 
 
 def confident_hunks(
@@ -410,24 +410,23 @@ def confident_hunks(
     merged: str,
     line_logprobs: Mapping[int, float] | None,
     confidence_at: Callable[[float], float] = math.exp,
-    chance_of: Callable[[TextHunk], float] | None = None,
+    chances: Sequence[float] | None = None,
 ) -> tuple[Hunk, ...]:
     """The hunks with their confidence, from whoever decided.
 
     `line_logprobs`: for each line of the merged text (LF lines), the least log probability of a decision; None if no
-    target decided.  `confidence_at` turns the least of a hunk into a confidence.  `chance_of`: of a hunk of a program's
-    text, where that was counted.
+    target decided.  `confidence_at` turns the least of a hunk into a confidence.  `chances`: of the hunks of a
+    program's text, where they were counted.
     """
     # Maps each line number of editors, and the end, to that of the service, where a lone `\r` ends no line.
     has_breaks, at = "\n" in merged, [0]
-    for line in LINE.findall(merged) if line_logprobs and chance_of is None else ():
+    for line in LINE.findall(merged) if line_logprobs and chances is None else ():
         at.append(at[-1] + (line.endswith("\n") or not has_breaks))
     found, n_edits = [], 0
-    for hunk in hunks:
-        (a0, a1, b0, b1), edits = hunk
+    for n, ((a0, a1, b0, b1), edits) in enumerate(hunks):
         confidence = None
-        if chance_of is not None:
-            confidence = chance_of(hunk)
+        if chances is not None:
+            confidence = chances[n]
         elif line_logprobs:
             decided = range(at[b0], at[b1] + (b1 == len(at) - 1) + 1)
             least = min((line_logprobs[line] for line in decided if line in line_logprobs), default=None)

@@ -40,27 +40,24 @@ def chance_of(prediction: Prediction, merged: str) -> float | None:
     return next((other.probability for other in prediction.readings if other.text == merged), None)
 
 
-def chance_of_hunk(prediction: Prediction, merged: str, hunk: tuple[int, int, int, int]) -> float:
-    """The probability that lines [a0, a1) of the original become lines [b0, b1) of `merged`, a reading: that of all
-    readings that change them so."""
-    a0, a1, b0, b1 = hunk
-    new = merged.split("\n")[b0:b1]
-    chance = chance_of(prediction, merged) or 0.0
+def chances_of_hunks(prediction: Prediction, merged: str, hunks: Sequence[tuple[int, int, int, int]]) -> list[float]:
+    """For each hunk, lines [a0, a1) of the original that become lines [b0, b1) of `merged`, the probability of all
+    readings that change these lines so.  `merged` is a reading."""
+    lines = merged.split("\n")
+    chances = [chance_of(prediction, merged) or 0.0] * len(hunks)
     for other in prediction.readings:
-        if other.probability >= LEAST_TOLD and other.text != merged:
-            chance += other.probability * (lines_between(other.ops, a0, a1) == new)
-    return min(1.0, chance)
-
-
-def lines_between(ops: Sequence[LineOp], a0: int, a1: int) -> list[str] | None:
-    """What a reading has in the place of lines [a0, a1) of the original; None if it does not keep the lines around
-    them."""
-    place = {op.original_line: at for at, op in enumerate(ops) if op.kind == "keep"}
-    start, stop = place.get(a0 - 1, -1 if a0 == 0 else None), place.get(a1)
-    is_end = all(op.original_line is None or op.original_line < a1 for op in ops)
-    if start is None or (stop is None and not is_end):
-        return None
-    return [op.text for op in ops[start + 1 : stop] if op.kind != "drop"]
+        if other.probability < LEAST_TOLD or other.text == merged:
+            continue
+        place = {op.original_line: at for at, op in enumerate(other.ops) if op.kind == "keep"}
+        n_lines = 1 + max((op.original_line for op in other.ops if op.original_line is not None), default=-1)
+        for n, (a0, a1, b0, b1) in enumerate(hunks):
+            # It agrees if it keeps the lines around the hunk and has the same lines between them.
+            start = -1 if a0 == 0 else place.get(a0 - 1)
+            stop = len(other.ops) if a1 >= n_lines else place.get(a1)
+            if start is not None and stop is not None:
+                between = [op.text for op in other.ops[start + 1 : stop] if op.kind != "drop"]
+                chances[n] += other.probability * (between == lines[b0:b1])
+    return [min(1.0, chance) for chance in chances]
 
 
 def find_doubt(job: EditJob, merged: str, *, is_by_model: bool = False) -> Verdict | None:

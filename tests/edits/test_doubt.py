@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from apply_service.edits.doubt import chance_of, find_doubt, in_words, other_readings, tell_difference
+from apply_service.edits.doubt import chance_of, chances_of_hunks, find_doubt, in_words, other_readings, tell_difference
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineKind, LineOp, Prediction, Reading
@@ -148,3 +148,37 @@ def test_a_reading_that_takes_the_snippet_for_the_whole_file_is_told_in_words() 
     found = find_doubt(replace(doubted, prediction=prediction), doubted.prediction.text)
     assert found is not None
     assert "another reading would take the snippet for the whole file and remove line 1 (`a = 1`)" in found.message
+
+
+# -- the chance of a hunk ----------------------------------------------------------------------------------------------
+def ops_of(*lines: str) -> tuple[LineOp, ...]:
+    """Operations on a file of the lines a, b, c: `a` keeps one, `-a` drops it, `+x` takes a new one."""
+    found, n = [], 0
+    for line in lines:
+        if line.startswith("+"):
+            found.append(LineOp("take", None, 0, line[1:]))
+        else:
+            found.append(LineOp("drop" if line.startswith("-") else "keep", n, None, line.lstrip("-")))
+            n += 1
+    return tuple(found)
+
+
+THIS = ops_of("a", "-b", "+B", "c", "+d")
+READINGS = [
+    (THIS, 0.5),
+    (ops_of("a", "-b", "+B", "c"), 0.2),
+    (ops_of("a", "b", "+B", "c", "+d"), 0.1),
+    (ops_of("-a", "-b", "+B", "c", "+d"), 0.05),
+    (ops_of("a", "-b", "+B", "-c", "+d"), 0.04),
+    (ops_of("a", "-b", "+B", "c", "+e"), 0.03),
+    (ops_of("a", "-b", "+B", "c", "+d", "+f"), 0.001),
+]
+
+
+def test_a_hunk_is_as_likely_as_all_readings_that_change_its_lines_so() -> None:
+    readings = tuple(Reading(ops, {}, chance, "") for ops, chance in READINGS)
+    prediction = Prediction(THIS, ("B", "d"), Certainty.LIKELY, (), probability=0.5, readings=readings)
+    middle, end = chances_of_hunks(prediction, prediction.text, [(1, 2, 1, 2), (3, 3, 3, 4)])
+    assert middle == pytest.approx(0.5 + 0.2 + 0.03), "neither where a is dropped, nor where c is"
+    assert end == pytest.approx(0.5 + 0.1 + 0.05)
+    assert chances_of_hunks(prediction, prediction.text, []) == []
