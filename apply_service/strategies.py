@@ -17,6 +17,7 @@ from apply_service.decoding.scheduler import NextPass
 from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
 from apply_service.edits.doubt import find_doubt, how_sure
 from apply_service.edits.fidelity import SourceText
+from apply_service.edits.instruction import unmet_order
 from apply_service.edits.windows import Region, cut_job, find_regions, splice
 from apply_service.engine.record import Kind, Thresholds
 from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
@@ -306,9 +307,8 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
     yield from job.findings
     if is_fallback:
         yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
-    if job.instruction.strip() and (target is None or is_fallback or not target.takes_instructions):
-        message = "no model followed the instruction: of it, only words about where the update goes count"
-        yield Verdict("instruction", "warning", message)
+    if job.update.strip() and (unmet := unmet_order(job.instruction, job.original, outcome.merged)) is not None:
+        yield Verdict("instruction", "warning", f"the instruction says {unmet}")
     if "completion_tokens" in outcome.stats.unknown:
         yield Verdict("usage", "pass", "the remote server reported no token counts; they are given as 0")
     if (doubt := find_doubt(job, outcome.merged, is_by_model=target is not None and not is_fallback)) is not None:

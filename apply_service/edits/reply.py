@@ -28,6 +28,7 @@ from apply_service.edits.envelope import (
     asks_to_delete,
     fence_tag,
     find_fences,
+    has_same_name,
     is_fence,
     is_order,
     is_prose,
@@ -55,7 +56,8 @@ from apply_service.types import DOUBT, Prediction, Severity, Verdict
 
 CHECK = "reply"
 OTHER_FILES = "other_files"
-"""The names of two checks: some lines of the reply are left out, or the reply also changes other files."""
+"""The names of two checks: some lines of the reply are left out, or the reply also changes other files; the second is
+no warning where the reply has a part for the file that the request names."""
 DIFF_TITLES = ("diff", "patch", "udiff")
 CODE_WORDS = (
     *("def ", "class ", "import ", "from ", "#include", "const "),
@@ -492,7 +494,13 @@ class _Reader:
             if first is not None and name != "whole_file":
                 findings.append(Verdict(DOUBT, "warning", f"code of the reply was left out: {first[:80]!r}"))
         if names_left := sorted({path for path in others if path}):
-            findings.append(Verdict(OTHER_FILES, "warning", "the reply also changes " + ", ".join(names_left)))
+            named = self._paths(name)
+            is_own = self._path is not None and any(is_same_file(path, self._path) for path in named)
+            if not is_own and len({*named}) == 1 and has_same_name(named[0], self._path):
+                names_left = []  # the only one, under another folder
+            severity = "pass" if is_own else "warning"
+            told = "the reply also changes " + ", ".join(names_left)
+            findings += [Verdict(OTHER_FILES, severity, told)] if names_left else []
         return FoundEdit(name, update, "\n".join(self._lines[at] for at in left), tuple(findings))
 
     # -- diffs ---------------------------------------------------------------------------------------------------------
@@ -751,7 +759,7 @@ class _Reader:
         if fences[0] not in self._plain_fences:
             edit = edit.but(CHECK, "the fence around the page was taken to end at the last line")
         wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]
-        if wrong:
+        if wrong and not (has_same_name(wrong[0], self._path) and any(map(self._shows_file, fences))):
             edit = edit.but(CHECK, f"the edit names another file: {wrong[0]}")
         return edit.but(CHECK, "the fence around the edit has no end: it may be cut short") if is_open else edit
 

@@ -225,10 +225,37 @@ def test_several_files_in_fences_go_where_they_belong(name: Callable[[str], str]
     update = f"{name('src/other.py')}\nx = 1\n```\n\n{name(PATH)}\n{SNIPPET}```\n"
     result = run(update)
     assert result.merged_code == WANTED
-    assert severities(result, "other_files") == ["warning"]
+    assert severities(result, "other_files") == ["pass"]
     assert run(update, "", "src/other.py").merged_code == "x = 1\n"
     with pytest.raises(MalformedEdit, match="several files"):
         run(update, path="src/third.py")
+
+
+def test_other_files_are_no_warning_where_the_reply_has_a_part_for_this_one() -> None:
+    other = BLOCK.replace(OLD, "x = 1").replace(NEW, "x = 2")
+    for reply in (f"{PATH}\n{BLOCK}\nsrc/other.py\n{other}", f"In `{PATH}`:\n\n{BLOCK}\nIn `src/other.py`:\n\n{other}"):
+        result = run(reply)
+        said = [(v.severity, v.message) for v in result.verdicts if v.check == "other_files"]
+        assert said == [("pass", "the reply also changes src/other.py")]
+        assert result.merged_code == WANTED
+        assert [verdict for verdict in result.verdicts if not verdict.is_pass] == []
+
+
+def test_other_files_are_a_warning_where_nothing_names_this_one() -> None:
+    assert severities(run(DIFF.replace(PATH, "src/other.py")), "other_files") == ["warning"]
+    assert severities(run(f"src/other.py\n{BLOCK}"), "other_files") == ["warning"]
+
+
+@pytest.mark.parametrize("folder", ["lib/", "lib/src/other/"])
+@pytest.mark.parametrize(
+    "reply",
+    [DIFF, PATCH, f"{PATH}\n{BLOCK}", f"{PATH}\n```python\n{SNIPPET}```\n"],
+    ids=["diff", "v4a", "block", "lazy"],
+)
+def test_the_same_file_under_another_folder_is_no_finding(folder: str, reply: str) -> None:
+    result = run(reply.replace("src/", folder))
+    assert [v.message for v in result.verdicts if not v.is_pass] == []
+    assert result.merged_code == WANTED
 
 
 def test_commands_for_a_shell_are_no_part_of_another_file() -> None:
