@@ -280,7 +280,9 @@ def finish(
     refuse_altered(request.original, merged_code, ops)
     refuse_nul("the result", merged_code)  # an edit can name one without holding it: JSON's \\u0000
     watch.lap("restore_s")
-    verdicts = (*strategy_verdicts(job, outcome), *checks)
+    confidence = confidence_in(request, job.prediction, outcome, checks)
+    counted = confidence.answer if confidence.kind == "calibrated" else None
+    verdicts = (*strategy_verdicts(job, outcome, counted), *checks)
     rules = {**DEFAULT_RULES, **request.on_verdict}
     failed = [v for v in verdicts if v.severity in ("warning", "error") and rules.get(v.check) == "fail"]
     if failed:
@@ -289,7 +291,6 @@ def finish(
         remedy = f'correct the edit, or accept the finding: on_verdict {{"{failed[0].check}": "warn"}}'
         raise kind(message, value=sorted({v.check for v in failed}), remedy=remedy)
     hunks = text_hunks(request.original, merged_code)
-    confidence = confidence_in(request, job.prediction, outcome, checks)
     target = outcome.target
     result = ApplyResult(
         merged_code=merged_code,

@@ -301,8 +301,8 @@ def _are_certain(parts: Sequence[EditJob]) -> bool:
 
 
 # -- verdicts on how the answer came about ----------------------------------------------------------------------------
-def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
-    """What the caller should know about how the answer came about."""
+def strategy_verdicts(job: EditJob, outcome: Outcome, confidence: float | None = None) -> Iterator[Verdict]:
+    """What the caller should know about how the answer came about.  `confidence`: the answer's, if it was counted."""
     target, is_fallback = outcome.target, outcome.strategy == "fallback"
     yield from job.findings
     if is_fallback:
@@ -311,5 +311,6 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
         yield Verdict("instruction", "warning", f"the instruction says {unmet}")
     if "completion_tokens" in outcome.stats.unknown:
         yield Verdict("usage", "pass", "the remote server reported no token counts; they are given as 0")
-    if (doubt := find_doubt(job, outcome.merged, is_by_model=target is not None and not is_fallback)) is not None:
+    is_by_model = target is not None and not is_fallback
+    if (doubt := find_doubt(job, outcome.merged, is_by_model=is_by_model, confidence=confidence)) is not None:
         yield doubt
