@@ -40,6 +40,7 @@ from apply_service.edits.fidelity import (
 )
 from apply_service.edits.markers import is_marker
 from apply_service.edits.reply import name_finding, read_reply
+from apply_service.edits.whole_file import beside_snippet
 from apply_service.edits.windows import find_regions
 from apply_service.engine.record import Signals
 from apply_service.errors import (
@@ -238,9 +239,13 @@ def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
     if not is_old or update_read.strip("\n") != original.strip("\n"):
         read = predict(original_read, update_read, EditContext(request.path, language, instruction))
         prediction = prediction if is_old and read.text == original else read
+    name = reply.format
+    if reply.may_be_file and not prediction.determined:
+        prediction = beside_snippet(original, reply.update, prediction)
+        name = name if prediction.probability is not None else "whole_file"
     left_out = name_finding(reply, prediction)
     findings = reply.findings if left_out is None else (*reply.findings, left_out)
-    return replace(job, update=reply.update, prediction=prediction, findings=findings, format=reply.format)
+    return replace(job, update=reply.update, prediction=prediction, findings=findings, format=name)
 
 
 def is_there_already(update: str, original: str) -> bool:

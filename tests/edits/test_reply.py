@@ -363,6 +363,30 @@ def test_new_markers_in_a_snippet_of_code_are_an_error() -> None:
     assert "error" in severities(result, "edit_markup")
 
 
+# -- a byte-order mark -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("has_mark", [True, False])
+@pytest.mark.parametrize("shown", [("\ufeff", "\ufeff"), ("", "\ufeff"), ("\ufeff", "")], ids=["both", "new", "old"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        "<<<<<<< SEARCH\n{}import os\n=======\n{}import json\n>>>>>>> REPLACE\n",
+        "*** Begin Patch\n*** Update File: src/store.py\n@@\n-{}import os\n+{}import json\n*** End Patch\n",
+        '{{"old_string": "{}import os", "new_string": "{}import json"}}',
+    ],
+    ids=["block", "v4a", "json"],
+)
+def test_a_byte_order_mark_stays_the_files_own(write: str, shown: tuple[str, str], has_mark: bool) -> None:
+    mark = "\ufeff" * has_mark
+    result = run(write.format(*shown), mark + FILE)
+    assert result.merged_code == mark + FILE.replace("import os", "import json")
+    assert [verdict for verdict in result.verdicts if not verdict.is_pass] == []
+
+
+def test_a_byte_order_mark_of_a_fence_is_not_doubled() -> None:
+    result = run(f"{PATH}\n```python\n\ufeff{WANTED}```\n", f"\ufeff{FILE}")
+    assert result.merged_code == f"\ufeff{WANTED}"
+
+
 # -- what does not fit is refused -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "update",
@@ -386,10 +410,14 @@ def test_broken_markers_are_refused_with_a_remedy(update: str) -> None:
     assert refused.value.remedy
 
 
-def test_a_doubled_divider_is_refused() -> None:
-    for update in (BLOCK.replace("=======\n", "=======\n=======\n"), BLOCK.replace(">>>>>>>", "=======\n>>>>>>>")):
-        with pytest.raises(MalformedEdit, match="holds a divider"):
-            run(update)
+@pytest.mark.parametrize("doubled", ["=======\n=======\n", "=======\n=======\n=======\n"])
+def test_a_second_divider_beside_the_new_text_is_left_out_with_a_doubt(doubled: str) -> None:
+    for update in (BLOCK.replace("=======\n", doubled), BLOCK.replace(">>>>>>>", "=======\n>>>>>>>")):
+        result = run(update)
+        assert result.merged_code == WANTED
+        assert severities(result, "doubt") == ["warning"]
+    gone = run(BLOCK.replace(f"{NEW}\n", "=======\n"))
+    assert gone.merged_code == FILE.replace(f"{OLD}\n", "")
 
 
 def test_escaped_lines_lose_their_backslash() -> None:
