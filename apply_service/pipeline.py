@@ -40,6 +40,7 @@ from apply_service.edits.fidelity import (
 )
 from apply_service.edits.markers import is_marker
 from apply_service.edits.reply import name_finding, read_reply
+from apply_service.edits.whole_file import beside_snippet
 from apply_service.edits.windows import find_regions
 from apply_service.engine.record import Signals
 from apply_service.errors import (
@@ -238,9 +239,13 @@ def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
     if not is_old or update_read.strip("\n") != original.strip("\n"):
         read = predict(original_read, update_read, EditContext(request.path, language, instruction))
         prediction = prediction if is_old and read.text == original else read
+    name = reply.format
+    if reply.may_be_file and not prediction.determined:
+        prediction = beside_snippet(original, reply.update, prediction)
+        name = name if prediction.probability is not None else "whole_file"
     left_out = name_finding(reply, prediction)
     findings = reply.findings if left_out is None else (*reply.findings, left_out)
-    return replace(job, update=reply.update, prediction=prediction, findings=findings, format=reply.format)
+    return replace(job, update=reply.update, prediction=prediction, findings=findings, format=name)
 
 
 def is_there_already(update: str, original: str) -> bool:
@@ -280,7 +285,9 @@ def finish(
     refuse_altered(request.original, merged_code, ops)
     refuse_nul("the result", merged_code)  # an edit can name one without holding it: JSON's \\u0000
     watch.lap("restore_s")
-    verdicts = (*strategy_verdicts(job, outcome), *checks)
+    confidence = confidence_in(request, job.prediction, outcome, checks)
+    counted = confidence.answer if confidence.kind == "calibrated" else None
+    verdicts = (*strategy_verdicts(job, outcome, counted), *checks)
     rules = {**DEFAULT_RULES, **request.on_verdict}
     failed = [v for v in verdicts if v.severity in ("warning", "error") and rules.get(v.check) == "fail"]
     if failed:
@@ -289,7 +296,6 @@ def finish(
         remedy = f'correct the edit, or accept the finding: on_verdict {{"{failed[0].check}": "warn"}}'
         raise kind(message, value=sorted({v.check for v in failed}), remedy=remedy)
     hunks = text_hunks(request.original, merged_code)
-    confidence = confidence_in(request, job.prediction, outcome, checks)
     target = outcome.target
     result = ApplyResult(
         merged_code=merged_code,

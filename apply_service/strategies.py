@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from apply_service.checks import run_checks
+from apply_service.checks.instruction import unmet_order
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
@@ -299,16 +300,16 @@ def _are_certain(parts: Sequence[EditJob]) -> bool:
 
 
 # -- verdicts on how the answer came about ----------------------------------------------------------------------------
-def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
-    """What the caller should know about how the answer came about."""
+def strategy_verdicts(job: EditJob, outcome: Outcome, confidence: float | None = None) -> Iterator[Verdict]:
+    """What the caller should know about how the answer came about.  `confidence`: the answer's, if it was counted."""
     target, is_fallback = outcome.target, outcome.strategy == "fallback"
     yield from job.findings
     if is_fallback:
         yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
-    if job.instruction.strip() and (target is None or is_fallback or not target.takes_instructions):
-        message = "no model followed the instruction: of it, only words about where the update goes count"
-        yield Verdict("instruction", "warning", message)
+    if job.update.strip() and (unmet := unmet_order(job.instruction, job.original, outcome.merged)) is not None:
+        yield Verdict("instruction", "warning", f"the instruction says {unmet}")
     if "completion_tokens" in outcome.stats.unknown:
         yield Verdict("usage", "pass", "the remote server reported no token counts; they are given as 0")
-    if (doubt := find_doubt(job, outcome.merged, is_by_model=target is not None and not is_fallback)) is not None:
+    is_by_model = target is not None and not is_fallback
+    if (doubt := find_doubt(job, outcome.merged, is_by_model=is_by_model, confidence=confidence)) is not None:
         yield doubt

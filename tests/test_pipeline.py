@@ -232,20 +232,21 @@ def test_a_target_that_never_ends_falls_back_too() -> None:
         apply(replace(REQUEST, strategy="model"), runtime)
 
 
-def test_an_instruction_that_nobody_reads_is_said() -> None:
+def instruction_findings(instruction: str, **changes: Any) -> list[str]:
     runtime, _ = runtime_writing(MERGED)
-    for request in (replace(REQUEST, strategy="model"), replace(REQUEST, update=DIFF)):
-        result = apply(replace(request, instruction="rename it too"), runtime)
-        assert [v.severity for v in result.verdicts if v.check == "instruction"] == ["warning"]
+    result = apply(replace(REQUEST, instruction=instruction, **changes), runtime)
+    return [verdict.message for verdict in result.verdicts if verdict.check == "instruction"]
 
 
-def test_a_fallback_has_read_no_instruction_whatever_the_target_can() -> None:
-    runtime, _ = runtime_writing("def broken(:\n" + MERGED)
-    target = runtime.load("embedded")
-    target.prompt_format.takes_instructions = True
-    result = apply(replace(REQUEST, instruction="rename it too"), runtime)
-    assert result.strategy == "fallback"
-    assert [v.severity for v in result.verdicts if v.check == "instruction"] == ["warning"]
+@pytest.mark.parametrize("changes", [{"strategy": "exact"}, {"strategy": "model"}, {"update": DIFF}])
+def test_an_instruction_beside_an_update_is_no_finding(changes: dict[str, Any]) -> None:
+    assert instruction_findings("I am changing what one() returns", **changes) == []
+
+
+@pytest.mark.parametrize("changes", [{"strategy": "exact"}, {"strategy": "model"}, {"update": DIFF}])
+def test_an_order_of_the_instruction_that_the_result_lacks_is_said(changes: dict[str, Any]) -> None:
+    (said,) = instruction_findings("Change one() and remove two()", **changes)
+    assert said == "the instruction says to remove `two`, which the result still has"
 
 
 def test_line_ends_come_back() -> None:

@@ -65,6 +65,7 @@ class EditLines:
             row for row in answer.prediction.unplaced if row < len(self._update) and self._update[row].strip()
         ]
         self.is_certain = answer.prediction.determined or answer.prediction.certainty is Certainty.CERTAIN
+        self._quoted = answer.prediction.update_lines if answer.prediction.probability is None else ()
         self.is_given = answer.update.strip() != ""
         """False for an instruction: there new text is the point."""
         self.taken = [op.text for op in self._ops if op.kind == "take"]
@@ -79,11 +80,13 @@ class EditLines:
         """Removed lines that the update does not speak of; a certain merge is taken at its word.
 
         A removal is said where the update puts about as many lines in its place, or shows both neighbours of the
-        removed lines with no gap (marker) between them.  A note that something was removed is no gap.
+        removed lines with no gap (marker) between them.  A note that something was removed is no gap.  A format that
+        quotes what goes (search/replace blocks, diffs) says it by the quote.
         """
         unsaid: set[int] = set()
         if self.is_certain:
             return unsaid
+        quoted = {"", *(line.strip() for line in self._quoted)}
         gaps = {row for row in self._unplaced_rows if REMOVAL.search(self._update[row]) is None}
         runs = [list(run) for _, run in groupby(self._ops, key=lambda op: op.kind == "drop")]
         last_shown = -1
@@ -91,7 +94,7 @@ class EditLines:
             if run[0].kind != "drop":
                 last_shown = next((op.update_line for op in reversed(run) if op.update_line is not None), last_shown)
                 continue
-            lines = [op.original_line for op in run if op.original_line is not None and op.text.strip()]
+            lines = [op.original_line for op in run if op.original_line is not None and op.text.strip() not in quoted]
             taken = [op.text for op in takewhile(lambda op: op.kind == "take", after)]
             if taken and len(lines) <= len(taken) * SHRINK + SLACK_LINES:
                 continue

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from apply_service.edits.code_lines import quote_lines
-from apply_service.edits.lazy.chooser import load
+from apply_service.edits.lazy.chooser import UNSEEN, load
+from apply_service.edits.lazy.merge import RISKS, WHOLE_FILE
 from apply_service.edits.lazy.quotes import Merge
 from apply_service.protocols import EditJob
 from apply_service.types import DOUBT, Certainty, LineOp, OtherReading, Prediction, Severity, Verdict, keep_all
@@ -24,8 +25,6 @@ MAX_READINGS = 5
 """The most other readings that an answer tells."""
 LEAST_TOLD = 0.01
 """The chance that another reading needs to be told."""
-WHOLE_FILE = "+cut"
-"""The end of the name of a reading in which lines beyond the snippet's edges go (`retouch.cut`)."""
 
 
 def chance_of(prediction: Prediction, merged: str) -> float | None:
@@ -60,8 +59,29 @@ def chances_of_hunks(prediction: Prediction, merged: str, hunks: Sequence[tuple[
     return [min(1.0, chance) for chance in chances]
 
 
-def find_doubt(job: EditJob, merged: str, *, is_by_model: bool = False) -> Verdict | None:
-    """The verdict on an answer that may be wrong.  None if it is sure.  `is_by_model`: a target decided the text."""
+def chance_but_for_blanks(prediction: Prediction, merged: str) -> float:
+    """The probability that the lines of `merged`, a reading, are right but for blank ones.
+
+    That of a reading with a risk is no more than that of its text: it has a limit, which others don't raise.
+    """
+    chance = chance_of(prediction, merged) or 0.0
+    this = next((one for one in prediction.readings if one.text == merged), None)
+    if this is None or any(this.features.get(name) for name in (*RISKS, UNSEEN)):
+        return chance
+    code = _without_blanks(merged)
+    others = (one for one in prediction.readings if one.text != merged and _without_blanks(one.text) == code)
+    return min(1.0, chance + sum(one.probability for one in others))
+
+
+def _without_blanks(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def find_doubt(
+    job: EditJob, merged: str, *, is_by_model: bool = False, confidence: float | None = None
+) -> Verdict | None:
+    """The verdict on an answer that may be wrong.  None if it is sure.  It is a `pass` if only its blank lines may be
+    wrong.  `is_by_model`: a target decided the text.  `confidence`: the answer's own, where it was counted."""
     prediction = job.prediction
     if not job.update.strip():
         return _doubt_of_instruction(job.original, merged) if job.instruction.strip() else None
@@ -85,7 +105,12 @@ def find_doubt(job: EditJob, merged: str, *, is_by_model: bool = False) -> Verdi
     this = next((one.ops for one in prediction.readings if one.text == merged), prediction.ops)
     # Without a reason, what the answer does is all that can be told.
     does = f"this one would {tell_difference(keep_all(job.original), this) or 'change nothing'}"
-    said = [in_words(chance), *(prediction.reasons[:MAX_RANGES] or [does]), *what_to_show(this)]
+    sure = in_words(chance if confidence is None else confidence)
+    if is_by_model and confidence is None:
+        sure = "nobody counted how often this model is right"
+    if chance_but_for_blanks(prediction, merged) >= thresholds.apply and not is_by_model:
+        return Verdict(DOUBT, "pass", f"{sure}; blank lines may differ")
+    said = [sure, *(prediction.reasons[:MAX_RANGES] or [does]), *what_to_show(this)]
     said += [f"another reading would {other.difference}" for other in other_readings(prediction, merged)[:1]]
     is_refused = chance < thresholds.refuse and not is_by_model  # what a model writes too is likelier than that
     return Verdict(DOUBT, "error" if is_refused else "warning", "; ".join(said))

@@ -334,6 +334,11 @@ def is_same_file(named: str, path: str | None) -> bool:
     return n > 0 and a[-n:] == b[-n:]
 
 
+def has_same_name(named: str, path: str | None) -> bool:
+    """Whether the two paths end in the same name, in whatever folders."""
+    return path is not None and path_parts(named)[-1:] == path_parts(path)[-1:]
+
+
 def match_files(named: Iterable[str], known: Iterable[str]) -> dict[str, list[str]]:
     """For each path in an edit, the known files that it may mean."""
     by_name: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
-from apply_service.edits.envelope import is_same_file
+from apply_service.edits.envelope import has_same_name, is_same_file
 from apply_service.edits.hunks import QuotedHunk, Trust, merge_hunks
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.errors import MalformedEdit
@@ -56,11 +55,8 @@ def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -
     mine = [change for change in mine if path in change.names] or mine
     mine = [change for change in mine if not change.is_copy or change.new_path == path] or mine
     if not mine and len({change.path for change in changes}) == 1:
-        mine, named = list(changes), changes[0].path
-        if PurePosixPath(named).name == PurePosixPath((path or "").replace("\\", "/")).name:
-            trust.note(f"the edit names the file {named}")
-        else:
-            trust.doubt(f"the edit names another file: {named}")
+        mine = list(changes)
+        _tell_name(changes[0].path, path, trust)
     if len({change.path for change in mine}) != 1:
         raise _several_files(path, [change.path for change in changes])
     if others := [change.path for change in changes if change not in mine]:
@@ -92,7 +88,7 @@ def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list
     named = sorted({part.path for part in parts if part.path})
     if len(named) <= 1:
         if named and not is_same_file(named[0], path):
-            trust.doubt(f"the edit names another file: {named[0]}")
+            _tell_name(named[0], path, trust)
         return list(parts)
     mine = [part for part in parts if path is not None and (not part.path or is_same_file(part.path, path))]
     if not any(part.path for part in mine):
@@ -100,6 +96,14 @@ def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list
     if others := [name for name in named if not is_same_file(name, path)]:
         trust.note("the edit also changes " + ", ".join(others))
     return mine
+
+
+def _tell_name(named: str, path: str | None, trust: Trust) -> None:
+    """Doubt an edit that names another file than the one at `path`; the same name in another folder is only noted."""
+    if has_same_name(named, path):
+        trust.note(f"the edit names the file {named}")
+    else:
+        trust.doubt(f"the edit names another file: {named}")
 
 
 def _several_files(path: str | None, named: Sequence[str]) -> MalformedEdit:

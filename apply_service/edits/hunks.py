@@ -28,6 +28,8 @@ CLEAR_MARGIN = 0.08
 """A misquoted stretch is reported as ambiguous if its second-best place scores closer than this to the best one."""
 MAX_SEARCHED = 20
 """The most misquoted hunks that are searched for, because each search reads the whole file."""
+MAX_LABELS = 5
+"""Hunks that an error names."""
 MIN_MADE = 2
 """A misquoted hunk with so many lines in its result, blank ones not counted, is made already if they stand in the file;
 a single line may stand there by chance."""
@@ -231,7 +233,12 @@ def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> 
             place = Place((), Likeness.EXACT, gap=_gap(file, hunk, trust))
         elif not places:
             n_lost += 1
-            place = _find_lost(file, hunk, n_lost, trust)
+            try:
+                place = _find_lost(file, hunk, n_lost, trust)
+            except NeedsMoreContext as error:
+                if labels := [other.label for other, rows in zip(hunks, found, strict=True) if rows and other.old]:
+                    error.remedy += f"; {name_labels(labels)} can be found, and sent alone"
+                raise
         elif len(places) == 1:
             place = places[0]
         else:
@@ -347,6 +354,12 @@ DOUBTS = {
     Likeness.INDENTED: "quoted with other indentation",
     Likeness.FOLDED: "quoted with other blanks, quotes or dashes",
 }
+
+
+def name_labels(labels: Sequence[str]) -> str:
+    """`block 1`, `block 1, block 2 and 5 more`."""
+    more = f" and {len(labels) - MAX_LABELS} more" if len(labels) > MAX_LABELS else ""
+    return ", ".join(labels[:MAX_LABELS]) + more
 
 
 def _needs_context(hunk: QuotedHunk, why: str, nearest: str = "") -> NeedsMoreContext:

@@ -28,6 +28,7 @@ from apply_service.edits.envelope import (
     asks_to_delete,
     fence_tag,
     find_fences,
+    has_same_name,
     is_fence,
     is_order,
     is_prose,
@@ -38,14 +39,14 @@ from apply_service.edits.envelope import (
     page_fence,
     reads_as_english,
 )
-from apply_service.edits.fidelity import normalise
+from apply_service.edits.fidelity import MARK, normalise
 from apply_service.edits.file_change import FileChange, PatchText
 from apply_service.edits.json_edit import OTHER_CALLS, PAIRS, has_pair, read_replacements
 from apply_service.edits.lazy.signed import is_signed
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.markers import is_marker, strip_comment
 from apply_service.edits.prose import find_prose, join
-from apply_service.edits.search_replace import SearchBlock, read_file_blocks, read_mark
+from apply_service.edits.search_replace import SearchBlock, read_all_blocks, read_file_blocks, read_mark
 from apply_service.edits.unified_diff import HUNK_HEADER, is_preamble, parse_diff, starts_diff
 from apply_service.edits.v4a import is_call, parse_v4a, patch_spans
 from apply_service.edits.whole_file import file_fence
@@ -55,7 +56,8 @@ from apply_service.types import DOUBT, Prediction, Severity, Verdict
 
 CHECK = "reply"
 OTHER_FILES = "other_files"
-"""The names of two checks: some lines of the reply are left out, or the reply also changes other files."""
+"""The names of two checks: some lines of the reply are left out, or the reply also changes other files; the second is
+no warning where the reply has a part for the file that the request names."""
 DIFF_TITLES = ("diff", "patch", "udiff")
 CODE_WORDS = (
     *("def ", "class ", "import ", "from ", "#include", "const "),
@@ -87,6 +89,7 @@ _OLD_CODE = re.compile(
 )
 _NEW_CODE = re.compile(r"\W*(?:and |then )*(?:to|with|by|into|after|new|becomes|now)\b.{0,60}$", re.IGNORECASE)
 """The words above code that is to be replaced, and above the code that replaces it."""
+_MARKED = re.compile("^([-+ ]?)\ufeff", re.MULTILINE)
 _NUMBERED = re.compile(r"\s*(?P<number>\d+)(?: ?[|│→:] ?|\t)(?P<code>.*)")
 _ADDED_CODE = re.compile(
     r"(?:(?:also|then|and|finally|next|please|don't forget to|remember to|now),? )*"
@@ -124,6 +127,8 @@ class FoundEdit:
     """Reports of the parts of the reply that were left out."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """The part of the edit for each file that it names; empty if the edit can't be divided by files."""
+    may_be_file: bool = False
+    """Whether it is the reply's only fence for the file, without a marker or an order: it may be the whole file."""
 
     @property
     def is_patch(self) -> bool:
@@ -199,7 +204,8 @@ class _Reader:
 
     def __init__(self, text: str, original: str, path: str | None = None, language: str | None = None) -> None:
         self._file = FileLines(original)
-        self._lines = lines = _unnumbered(_unindented(_unwrapped(text).split("\n"), self._file), self._file)
+        lines = _unmarked(_unwrapped(text), original).split("\n")
+        self._lines = lines = _unnumbered(_unindented(lines, self._file), self._file)
         self._text = "\n".join(lines)
         self._original = original
         self._path = path
@@ -429,8 +435,12 @@ class _Reader:
         """The blocks or JSON edits of each file; empty unless each of them names its file directly."""
         parts: defaultdict[str, list[str]] = defaultdict(list)
         is_json = self.format == "json_edit" and all(item.path for item in self._replacements)
-        if self.format == "search_replace" and all(b.path and named_path(b.path) == b.path for b in self._blocks):
-            for block in self._blocks:
+        blocks = self._blocks
+        if self._has_marks and not blocks:  # One can't be read: its file alone is refused.
+            with suppress(MalformedEdit):
+                blocks = read_all_blocks(self._lines, self._file)
+        if self.format == "search_replace" and all(b.path and named_path(b.path) == b.path for b in blocks):
+            for block in blocks:
                 lines = self._lines[block.opening : block.closing + 1]
                 parts[block.path or ""].append("\n".join([block.path or "", *lines, ""]))
         for item in self._replacements if is_json else ():
@@ -492,7 +502,13 @@ class _Reader:
             if first is not None and name != "whole_file":
                 findings.append(Verdict(DOUBT, "warning", f"code of the reply was left out: {first[:80]!r}"))
         if names_left := sorted({path for path in others if path}):
-            findings.append(Verdict(OTHER_FILES, "warning", "the reply also changes " + ", ".join(names_left)))
+            named = self._paths(name)
+            is_own = self._path is not None and any(is_same_file(path, self._path) for path in named)
+            if not is_own and len({*named}) == 1 and has_same_name(named[0], self._path):
+                names_left = []  # the only one, under another folder
+            severity = "pass" if is_own else "warning"
+            told = "the reply also changes " + ", ".join(names_left)
+            findings += [Verdict(OTHER_FILES, severity, told)] if names_left else []
         return FoundEdit(name, update, "\n".join(self._lines[at] for at in left), tuple(findings))
 
     # -- diffs ---------------------------------------------------------------------------------------------------------
@@ -751,7 +767,12 @@ class _Reader:
         if fences[0] not in self._plain_fences:
             edit = edit.but(CHECK, "the fence around the page was taken to end at the last line")
         wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]
-        if wrong:
+        is_marked = any(is_marker(line) or is_fence(line) for line in body)
+        if len(fences) == 1 and not (
+            is_open or is_marked or is_ordered or pieces[0][0] or wrong or self._is_prose_file
+        ):
+            edit = replace(edit, may_be_file=True)
+        if wrong and not (has_same_name(wrong[0], self._path) and any(map(self._shows_file, fences))):
             edit = edit.but(CHECK, f"the edit names another file: {wrong[0]}")
         return edit.but(CHECK, "the fence around the edit has no end: it may be cut short") if is_open else edit
 
@@ -805,6 +826,13 @@ def _unwrapped(text: str) -> str:
             found.append(item)
         waiting += list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else []
     return normalise(found[0]) if len(found) == 1 and "\n" in found[0] else text
+
+
+def _unmarked(text: str, original: str) -> str:
+    """The text without byte-order marks at the start of lines, which stand for that of the file: the file keeps its
+    own.  A unified diff says itself what becomes of the mark."""
+    is_diff = "*** Begin Patch" not in text and any(map(HUNK_HEADER.match, text.split("\n")))
+    return text if MARK not in text or MARK in original or is_diff else _MARKED.sub(r"\1", text)
 
 
 def _unnumbered(lines: list[str], file: FileLines) -> list[str]:

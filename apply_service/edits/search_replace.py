@@ -17,10 +17,11 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Literal, NamedTuple
 
 from apply_service.edits.envelope import (
+    is_around,
     is_path,
     is_prose,
     is_same_file,
@@ -30,7 +31,7 @@ from apply_service.edits.envelope import (
     titled_path,
 )
 from apply_service.edits.file_change import pick_for_file
-from apply_service.edits.hunks import QuotedHunk, Trust, hunk_of_replacement, merge_hunks
+from apply_service.edits.hunks import QuotedHunk, Trust, hunk_of_replacement, merge_hunks, name_labels
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.protocols import EditContext
@@ -41,6 +42,8 @@ TAG = 0
 MIN_RUN = 5
 MAX_MARK = 300
 MAX_DIVIDERS = 50
+MAX_BROKEN = 20
+"""Blocks that can't be read; behind so many, nothing is."""
 OLD_WORDS, NEW_WORDS = ("SEARCH", "ORIGINAL"), ("REPLACE", "UPDATED")
 _LINE_NOTE = re.compile(r"^:(?P<which>start|end)_line:? ?(?P<line>\d+)\s*$")
 _HINT = re.compile(r"^(?:\(|:)?(?:(?:start_)?line)?[ =:]?(?P<line>\d+)\)?$", re.I)
@@ -52,12 +55,13 @@ Numbered = list[tuple[int, str]]
 def predict(original: str, update: str, about: EditContext) -> Prediction:
     """The original with the blocks applied; what stands around them is left out."""
     lines, file, trust = update.split("\n"), FileLines(original), Trust()
-    blocks = read_file_blocks(lines, file)
+    blocks = read_all_blocks(lines, file)
     mentions = {block.mention for block in blocks if block.mention is not None}
     if any(block.path for block in blocks):
         blocks = pick_for_file(blocks, about.path, trust)
     elif about.path is not None and len(mentions) > 1 and any(is_same_file(name, about.path) for name in mentions):
         blocks = [block for block in blocks if block.mention is None or is_same_file(block.mention, about.path)]
+    _refuse_broken(blocks)
     hunks = [_read_hunk(block, lines, file, about.path, trust) for block in blocks]
     if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
         if original:
@@ -147,22 +151,38 @@ class SearchBlock:
     path: str | None = None
     mention: str | None = None
     """The file that the text above speaks of, where none names it outright."""
+    error: MalformedEdit | None = None
+    """Why it can't be read; `closing` is then the last line before what can."""
 
 
 def read_file_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
-    """The blocks of an update to this file.  Where they can't be read so, a line that looks like a fence is text where
-    it stands in the file between the same lines.  Raises MalformedEdit: there is no block, or one that is not complete;
-    names the line."""
+    """The blocks of an update to this file.  Raises MalformedEdit: there is no block, or one that is not complete."""
+    blocks = read_all_blocks(lines, file)
+    _refuse_broken(blocks)
+    return blocks
+
+
+def _refuse_broken(blocks: Sequence[SearchBlock]) -> None:
+    """Raise the error of the first broken block, which also names those that can be read."""
+    error = next((block.error for block in blocks if block.error is not None), None)
+    if error is not None:
+        if labels := [block.label for block in blocks if block.error is None]:
+            error.remedy += f"; {name_labels(labels)} can be read, and sent alone"
+        raise error
+
+
+def read_all_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
+    """The blocks of an update to this file, those that can't be read with their error.  Where there are such, a line
+    that looks like a fence is text where it stands in the file between the same lines.  Raises MalformedEdit: there is
+    no block."""
     marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
     rows: defaultdict[str, list[int]] = defaultdict(list)
     for row, line in enumerate(file.lines):
         if read_mark(line) is not None:
             rows[line.rstrip()].append(row)
-    try:
-        return _read_blocks(lines, marks)
-    except MalformedEdit:
-        if not rows:
-            raise
+    blocks = _read_blocks(lines, marks)
+    if not rows or all(block.error is None for block in blocks):
+        return blocks
 
     def is_content(at: int) -> bool:
         for row in rows.get(lines[at].rstrip(), ())[:50]:
@@ -179,7 +199,7 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
     blocks: list[SearchBlock] = []
     path: str | None = None
     mention: str | None = None
-    at = 0
+    at = n_broken = 0
     while at < len(lines):
         mark, line = marks.get(at), lines[at]
         if mark is None or mark.kind == "divide":
@@ -191,10 +211,18 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
             mention = mentioned_path(line) or mention
             at += 1
             continue
-        if mark.kind != "open":
-            raise _malformed(f"line {at + 1} begins no block as it stands here", line)
-        path = mark.path or path
-        block = _read_block(lines, marks, at, f"block {len(blocks) + 1}")
+        path, label = mark.path or path, f"block {len(blocks) + 1}"
+        try:
+            if mark.kind != "open":
+                raise _malformed(f"line {at + 1} begins no block as it stands here", line)
+            block = _read_block(lines, marks, at, label)
+        except MalformedEdit as error:
+            n_broken += 1
+            opened = (k for k in range(at + 1, len(lines)) if k in marks and marks[k].kind == "open")
+            stop = next(opened, len(lines)) if n_broken < MAX_BROKEN else len(lines)
+            while stop > at + 1 and is_around(lines[stop - 1]):  # what names the next block's file
+                stop -= 1
+            block = SearchBlock(label, at, at, (), stop - 1, error=error)
         blocks.append(replace(block, path=path, mention=None if path else mention))
         at = block.closing + 1
     if not blocks:
@@ -272,6 +300,9 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
     spare = [x.text for x in hunk.lines if x.kind == "add" and _is_divider(x.text) and x.text not in hunk.old]
     if len(found) > 1 and spare and is_prose(path) and not {hunk.new[0], hunk.new[-1]} & {*spare}:
         trust.doubt(f"{block.label}: a line of its new text looks like a divider")
+    elif len(found) > 1 and spare and (whole := _without_edge_dividers(hunk)) is not None:
+        trust.doubt(f"{block.label}: a second divider beside its new text was left out")
+        return whole
     elif len(found) > 1 and spare:
         raise MalformedEdit(
             f"{block.label}: its new text holds a divider",
@@ -279,6 +310,15 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
             remedy="end each block with >>>>>>> REPLACE; write \\======= where the file shall hold such a line",
         )
     return hunk
+
+
+def _without_edge_dividers(hunk: QuotedHunk) -> QuotedHunk | None:
+    """The hunk without the dividers with which its new text begins or ends; None if one stands in its middle."""
+    added = [at for at, x in enumerate(hunk.lines) if x.kind == "add"]
+    edges = set(takewhile(lambda at: _is_divider(hunk.lines[at].text), added))
+    edges |= set(takewhile(lambda at: _is_divider(hunk.lines[at].text), reversed(added)))
+    kept = tuple(x for at, x in enumerate(hunk.lines) if at not in edges)
+    return None if any(x.kind == "add" and _is_divider(x.text) for x in kept) else replace(hunk, lines=kept)
 
 
 def _is_divider(line: str) -> bool:

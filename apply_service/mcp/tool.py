@@ -91,8 +91,6 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "encoding": _text("What the file is encoded in.", default="utf-8"),
 }
 KINDS = {"string": (str, "a string"), "boolean": (bool, "true or false"), "object": (dict, "an object")}
-QUIET = frozenset({"instruction"})
-"""Findings that only the fields have: agents send an instruction with every edit."""
 MAX_VALUE_CHARS = 500
 
 log = logging.getLogger(__name__)
@@ -310,7 +308,7 @@ def _lines(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
     }[outcome.status]
     yield f"{headline} Decided by: {result.strategy}{f' ({result.model})' if result.model else ''}."
     for verdict in result.verdicts:
-        if verdict.is_pass or verdict.check in QUIET or (verdict.check == OTHER_FILES and not is_alone):
+        if (not is_alone) if verdict.check == OTHER_FILES else verdict.is_pass:
             continue
         place = ""
         if verdict.lines is not None:

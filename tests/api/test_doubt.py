@@ -4,11 +4,14 @@ nearest."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apply_service.api.openai import EVEN
+from apply_service.cli import main
 from apply_service.edits.doubt import find_doubt
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
@@ -121,3 +124,27 @@ def test_a_quote_that_is_not_found_is_answered_with_the_nearest_lines(dialect: s
         error = error["error"]
     assert error["code"] == "needs_more_context"
     assert "second = compute(1, 2)" in str(error)
+
+
+LAZY = {
+    "original": "app.get('/');\napp.listen(80);\n",
+    "update": "// ...\napp.listen(8080);\n",
+    "path": "app.js",
+    "strategy": "exact",
+}
+
+
+@pytest.mark.parametrize("way", ["API", "command line"])
+def test_the_percentage_of_a_doubt_is_the_answers_confidence(
+    way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if way == "API":
+        with layered(pipeline_run) as http:
+            answer = http.post("/v1/apply", json=LAZY).json()
+    else:
+        (tmp_path / "app.js").write_text(LAZY["original"])
+        (tmp_path / "edit.txt").write_text(LAZY["update"])
+        main(["apply", str(tmp_path / "app.js"), str(tmp_path / "edit.txt"), "--strategy", "exact", "--json"])
+        answer = json.loads(capsys.readouterr().out)
+    (doubt,) = [one for one in answer["verdicts"] if one["check"] == "doubt"]
+    assert doubt["message"].startswith(f"{int(100 * answer['confidence'])}% sure; ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.batch import BatchResult, PatchRequest, PatchSource
+from apply_service.batch import BatchMode, BatchResult, PatchRequest, PatchSource
 from apply_service.batch.patch import apply_patch_request
 from apply_service.errors import MalformedEdit
 
@@ -16,8 +16,8 @@ def block(old: str, new: str) -> str:
     return f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
 
 
-def apply(reply: str) -> BatchResult:
-    return apply_patch_request(PatchRequest(reply, tuple(PatchSource(*file) for file in FILES.items())))
+def apply(reply: str, mode: BatchMode = "all_or_nothing") -> BatchResult:
+    return apply_patch_request(PatchRequest(reply, tuple(PatchSource(*file) for file in FILES.items()), mode))
 
 
 def texts(result: BatchResult) -> dict[str | None, str | None]:
@@ -80,3 +80,25 @@ def test_a_file_gets_its_parts_wherever_they_stand_and_all_files_hear_of_the_res
 def test_a_part_that_fails_is_told_of_its_file_alone() -> None:
     result = apply(f"a.py\n{block('z = 1', 'z = 2')}\nb.py\n{Y}")
     assert [(item.path, item.status) for item in result.items] == [("a.py", "failed"), ("src/b.py", "withheld")]
+
+
+# -- one bad part ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "bad",
+    [
+        block("x = 1", "x = 2").replace(">>>>>>> REPLACE\n", ""),
+        block("x = 1", "x = 2").replace("=======\n", ""),
+        block("x = 1", "x = 2\n=======\nx = 3"),
+        block("nowhere at all", "x = 2"),
+        block("x = 1", "x = 2") + ">>>>>>> REPLACE\n",
+    ],
+    ids=["no end", "no divider", "a second divider", "not in the file", "a lone marker"],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_bad_block_refuses_its_own_file_alone(bad: str, is_first: bool) -> None:
+    parts = [f"a.py\n{bad}", f"src/b.py\n{block('y = 1', 'y = 2')}"]
+    result = apply("\n".join(parts if is_first else parts[::-1]), "independent")
+    items = {item.path: item for item in result.items}
+    assert {path: item.status for path, item in items.items()} == {"a.py": "failed", "src/b.py": "ok"}
+    assert items["src/b.py"].result is not None
+    assert items["src/b.py"].result.merged_code == "y = 2\n"

@@ -88,3 +88,12 @@ def test_a_replacement_of_about_its_size_is_said_even_after_a_marker() -> None:
     merged = ORIGINAL.replace("line_05 = 5\nline_06 = 6\n", "new_05 = 5\nnew_06 = 6\n")
     update = "# ... existing code ...\nnew_05 = 5\nnew_06 = 6\nline_07 = 7"
     assert findings("outside_edit", answer(ORIGINAL, merged, update=update, certainty=Certainty.LIKELY)) == []
+
+
+def test_lines_that_a_block_quotes_are_said_to_go() -> None:
+    update = "<<<<<<< SEARCH\nline_03 = 3\nline_04 = 4\nline_05 = 5\n=======\n>>>>>>> REPLACE\n"
+    merged = ORIGINAL.replace("line_03 = 3\nline_04 = 4\nline_05 = 5\n", "")
+    item = answer(ORIGINAL, merged, update=update, certainty=Certainty.LIKELY)
+    assert findings("outside_edit", item) == []
+    more = answer(ORIGINAL, merged.replace("line_06 = 6\n", ""), update=update, certainty=Certainty.LIKELY)
+    assert [verdict.lines for verdict in findings("outside_edit", more)] == [(7, 7)]

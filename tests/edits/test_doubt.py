@@ -8,6 +8,7 @@ import pytest
 
 from apply_service.edits.doubt import chance_of, chances_of_hunks, find_doubt, in_words, other_readings, tell_difference
 from apply_service.edits.lazy.chooser import load
+from apply_service.edits.lazy.merge import merge
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineKind, LineOp, Prediction, Reading
 
@@ -182,3 +183,65 @@ def test_a_hunk_is_as_likely_as_all_readings_that_change_its_lines_so() -> None:
     assert middle == pytest.approx(0.5 + 0.2 + 0.03), "neither where a is dropped, nor where c is"
     assert end == pytest.approx(0.5 + 0.1 + 0.05)
     assert chances_of_hunks(prediction, prediction.text, []) == []
+
+
+# -- blank lines -------------------------------------------------------------------------------------------------------
+BLANK = (*FIRST, LineOp("take", None, 1, ""))
+
+
+def job_with_blanks(chance: float, of_blanks: float, **features: float) -> EditJob:
+    readings = (Reading(FIRST, features, chance, ""), Reading(BLANK, features, of_blanks, ""))
+    known = job(chance)
+    return replace(known, prediction=replace(known.prediction, readings=readings))
+
+
+def test_an_answer_that_is_sure_but_for_its_blank_lines_is_told_and_not_doubted() -> None:
+    known = job_with_blanks(0.95, 0.045)
+    found = find_doubt(known, known.prediction.text)
+    assert found is not None
+    assert (found.severity, found.message) == ("pass", "95% sure; blank lines may differ")
+
+
+@pytest.mark.parametrize(
+    "known", [job_with_blanks(0.8, 0.1), job_with_blanks(0.95, 0.045, may_leave=1.0)], ids=["not enough", "a risk"]
+)
+def test_other_doubts_stay_beside_blank_lines(known: EditJob) -> None:
+    found = find_doubt(known, known.prediction.text)
+    assert found is not None
+    assert found.severity == "warning"
+
+
+def test_a_reading_with_other_lines_makes_no_answer_surer() -> None:
+    known = job(0.95)
+    readings = (known.prediction.readings[0], known.prediction.readings[1]._replace(probability=0.045))
+    found = find_doubt(
+        replace(known, prediction=replace(known.prediction, readings=readings)), FIRST[0].text + "\nb = 2"
+    )
+    assert found is not None
+    assert found.severity == "warning"
+
+
+def test_the_percentage_of_a_models_text_is_the_answers_confidence() -> None:
+    known = job(0.6)
+    found = find_doubt(known, known.prediction.text, is_by_model=True, confidence=0.87)
+    assert found is not None
+    assert found.message.startswith("87% sure; ")
+    uncounted = find_doubt(known, known.prediction.text, is_by_model=True)
+    assert uncounted is not None
+    assert "%" not in uncounted.message
+
+
+# -- a snippet with a marker -------------------------------------------------------------------------------------------
+NAMES = 'fn name(op: &Op) -> &str {\n    "op"\n}\n\n'
+EVAL = (
+    "fn eval(op: &Op, a: i64, b: i64) -> i64 {\n    match op {\n        // ...\n        Op::Mul => a * b,\n    }\n}\n"
+)
+OPS = f"{NAMES}{EVAL}".replace("// ...\n        Op::Mul => a * b", "Op::Add => a + b,\n        Op::Sub => a - b")
+
+
+@pytest.mark.parametrize("marker", ["// ...", "// ... existing arms ..."])
+def test_a_snippet_with_a_marker_is_not_taken_for_the_whole_file(marker: str) -> None:
+    found = merge(OPS, EVAL.replace("// ...", marker), language="rust")
+    assert found.text == OPS.replace("a - b,\n", "a - b,\n        Op::Mul => a * b,\n")
+    assert not any("whole file" in other.difference for other in other_readings(found, found.text))
+    assert sum(reading.probability for reading in found.readings) <= 1

@@ -225,10 +225,37 @@ def test_several_files_in_fences_go_where_they_belong(name: Callable[[str], str]
     update = f"{name('src/other.py')}\nx = 1\n```\n\n{name(PATH)}\n{SNIPPET}```\n"
     result = run(update)
     assert result.merged_code == WANTED
-    assert severities(result, "other_files") == ["warning"]
+    assert severities(result, "other_files") == ["pass"]
     assert run(update, "", "src/other.py").merged_code == "x = 1\n"
     with pytest.raises(MalformedEdit, match="several files"):
         run(update, path="src/third.py")
+
+
+def test_other_files_are_no_warning_where_the_reply_has_a_part_for_this_one() -> None:
+    other = BLOCK.replace(OLD, "x = 1").replace(NEW, "x = 2")
+    for reply in (f"{PATH}\n{BLOCK}\nsrc/other.py\n{other}", f"In `{PATH}`:\n\n{BLOCK}\nIn `src/other.py`:\n\n{other}"):
+        result = run(reply)
+        said = [(v.severity, v.message) for v in result.verdicts if v.check == "other_files"]
+        assert said == [("pass", "the reply also changes src/other.py")]
+        assert result.merged_code == WANTED
+        assert [verdict for verdict in result.verdicts if not verdict.is_pass] == []
+
+
+def test_other_files_are_a_warning_where_nothing_names_this_one() -> None:
+    assert severities(run(DIFF.replace(PATH, "src/other.py")), "other_files") == ["warning"]
+    assert severities(run(f"src/other.py\n{BLOCK}"), "other_files") == ["warning"]
+
+
+@pytest.mark.parametrize("folder", ["lib/", "lib/src/other/"])
+@pytest.mark.parametrize(
+    "reply",
+    [DIFF, PATCH, f"{PATH}\n{BLOCK}", f"{PATH}\n```python\n{SNIPPET}```\n"],
+    ids=["diff", "v4a", "block", "lazy"],
+)
+def test_the_same_file_under_another_folder_is_no_finding(folder: str, reply: str) -> None:
+    result = run(reply.replace("src/", folder))
+    assert [v.message for v in result.verdicts if not v.is_pass] == []
+    assert result.merged_code == WANTED
 
 
 def test_commands_for_a_shell_are_no_part_of_another_file() -> None:
@@ -336,6 +363,30 @@ def test_new_markers_in_a_snippet_of_code_are_an_error() -> None:
     assert "error" in severities(result, "edit_markup")
 
 
+# -- a byte-order mark -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("has_mark", [True, False])
+@pytest.mark.parametrize("shown", [("\ufeff", "\ufeff"), ("", "\ufeff"), ("\ufeff", "")], ids=["both", "new", "old"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        "<<<<<<< SEARCH\n{}import os\n=======\n{}import json\n>>>>>>> REPLACE\n",
+        "*** Begin Patch\n*** Update File: src/store.py\n@@\n-{}import os\n+{}import json\n*** End Patch\n",
+        '{{"old_string": "{}import os", "new_string": "{}import json"}}',
+    ],
+    ids=["block", "v4a", "json"],
+)
+def test_a_byte_order_mark_stays_the_files_own(write: str, shown: tuple[str, str], has_mark: bool) -> None:
+    mark = "\ufeff" * has_mark
+    result = run(write.format(*shown), mark + FILE)
+    assert result.merged_code == mark + FILE.replace("import os", "import json")
+    assert [verdict for verdict in result.verdicts if not verdict.is_pass] == []
+
+
+def test_a_byte_order_mark_of_a_fence_is_not_doubled() -> None:
+    result = run(f"{PATH}\n```python\n\ufeff{WANTED}```\n", f"\ufeff{FILE}")
+    assert result.merged_code == f"\ufeff{WANTED}"
+
+
 # -- what does not fit is refused -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "update",
@@ -359,10 +410,14 @@ def test_broken_markers_are_refused_with_a_remedy(update: str) -> None:
     assert refused.value.remedy
 
 
-def test_a_doubled_divider_is_refused() -> None:
-    for update in (BLOCK.replace("=======\n", "=======\n=======\n"), BLOCK.replace(">>>>>>>", "=======\n>>>>>>>")):
-        with pytest.raises(MalformedEdit, match="holds a divider"):
-            run(update)
+@pytest.mark.parametrize("doubled", ["=======\n=======\n", "=======\n=======\n=======\n"])
+def test_a_second_divider_beside_the_new_text_is_left_out_with_a_doubt(doubled: str) -> None:
+    for update in (BLOCK.replace("=======\n", doubled), BLOCK.replace(">>>>>>>", "=======\n>>>>>>>")):
+        result = run(update)
+        assert result.merged_code == WANTED
+        assert severities(result, "doubt") == ["warning"]
+    gone = run(BLOCK.replace(f"{NEW}\n", "=======\n"))
+    assert gone.merged_code == FILE.replace(f"{OLD}\n", "")
 
 
 def test_escaped_lines_lose_their_backslash() -> None:

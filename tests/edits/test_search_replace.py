@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from apply_service.edits import search_replace
 from apply_service.edits.reply import detect_format, read_reply
 from apply_service.edits.search_replace import MAX_DIVIDERS
-from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
+from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import FENCES, NASTY, as_blocks, assert_contract, draw_script
@@ -352,3 +352,20 @@ def test_a_block_of_dividers_is_too_large() -> None:
     """Each of them would be tried."""
     with pytest.raises(TooLarge, match="divide"):
         predict("x\n", f"<<<<<<< SEARCH\nx\n{chr(10).join(['======='] * (MAX_DIVIDERS + 1))}\ny\n>>>>>>> REPLACE\n")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "<<<<<<< SEARCH\nno such line, nor one like it\n=======\nx\n>>>>>>> REPLACE\n",
+        "<<<<<<< SEARCH\nb = 2\nc = 3\n>>>>>>> REPLACE\n",
+    ],
+    ids=["not found", "no divider"],
+)
+def test_the_error_of_one_block_names_the_others_that_are_good(bad: str) -> None:
+    good = "<<<<<<< SEARCH\n{} = {}\n=======\n{} = 0\n>>>>>>> REPLACE\n"
+    update = good.format("a", 1, "a") + bad + good.format("c", 3, "c")
+    with pytest.raises(ApplyError) as refused:
+        predict("a = 1\nb = 2\nc = 3\n", update, "a.py")
+    assert "block 2" in refused.value.message
+    assert "block 1, block 3 can be " in refused.value.remedy

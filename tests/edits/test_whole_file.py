@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from apply_service.edits import whole_file
 from apply_service.edits.reply import detect_format
+from apply_service.pipeline import apply
 from apply_service.protocols import EditContext
-from apply_service.types import Certainty, Prediction
+from apply_service.target import Runtime, no_target
+from apply_service.types import ApplyRequest, ApplyResult, Certainty, Prediction
 from tests.edits.scripts import assert_contract
 
 LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "x = 1"]), max_size=8)
@@ -106,3 +108,66 @@ def test_a_marker_tells_that_it_is_no_whole_file() -> None:
 def test_it_is_never_detected() -> None:
     assert detect_format("import os\n\nprint(1)\n", named=None) == "lazy_snippet"
     assert detect_format("import os\n\nprint(1)\n", named="whole_file") == "whole_file"
+
+
+# -- fences that may hold the whole file -------------------------------------------------------------------------------
+SCRIPT = "#!/bin/sh\n# Starts the old server.\nset -e\n" + "".join(f"old_step_{n} --flag\n" for n in range(18))
+MODULE = (
+    "import os\n\n\ndef load(path):\n    return open(path).read()\n\n\ndef save(path, text):\n"
+    "    open(path, 'w').write(text)\n"
+)
+
+
+def answer(original: str, body: str, path: str = "run.sh", around: str = "{}\n```\n{}```\n") -> ApplyResult:
+    request = ApplyRequest(original, around.format(path, body), path=path, strategy="exact")
+    return apply(request, Runtime(load=no_target))
+
+
+def doubts(result: ApplyResult) -> list[str]:
+    return [verdict.message for verdict in result.verdicts if verdict.check == "doubt" and not verdict.is_pass]
+
+
+@pytest.mark.parametrize("around", ["{}\n```\n{}```\n", "Here is the new `{}`:\n\n```sh\n{}```\n"])
+def test_a_script_rewritten_in_three_lines_keeps_none_of_the_old_ones(around: str) -> None:
+    new = "#!/usr/bin/env python3\nimport server\nserver.start()\n"
+    result = answer(SCRIPT, new, around=around)
+    assert (result.merged_code, result.format) == (new, "whole_file")
+    assert "the fence may hold the whole file, or a part of it" in doubts(result)[0]
+
+
+def test_a_file_of_junk_is_replaced() -> None:
+    new = "import os\n\n\n" + "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(5)).rstrip() + "\n"
+    assert answer("asdf\n", new, "a.py").merged_code == new
+
+
+def test_the_old_first_comment_goes_with_the_old_file() -> None:
+    new = "# Prints sums.\nimport sums\n\n\ndef main(words):\n" + "".join(f"    sums.add({n})\n" for n in range(9))
+    old = "# Says hello.\nprint('hello')\n"
+    assert answer(old, new, "a.py").merged_code == new
+
+
+def test_a_whole_file_with_every_name_is_not_in_doubt() -> None:
+    new = MODULE.replace("open(path).read()", "open(path).read().strip()")
+    result = answer(MODULE, new, "a.py")
+    assert (result.merged_code, result.format) == (new, "whole_file")
+    assert [verdict for verdict in result.verdicts if not verdict.is_pass] == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def save(path, text):\n    open(path, 'w').write(text.strip())\n",  # begins as a part does
+        "import os\nimport json\n",  # a new import
+        "import os\n\n\n# ... existing code ...\ndef save(path, text):\n    open(path, 'w').write(text.strip())\n",
+    ],
+)
+def test_a_part_of_the_file_is_merged(body: str) -> None:
+    result = answer(MODULE, body, "a.py")
+    assert "def load(path)" in result.merged_code
+    assert result.format == "lazy_snippet"
+
+
+def test_an_order_above_the_fence_says_what_it_is() -> None:
+    body = "import os\n" + "".join(f"step_{n} = {n}\n" for n in range(12))
+    result = answer(MODULE, body, "a.py", "Replace the line `import os` of `{}` with:\n\n```python\n{}```\n")
+    assert "def load(path)" in result.merged_code

@@ -110,9 +110,14 @@ def test_an_edit_is_written_and_answered_by_its_diff(root: Path, as_absolute: bo
     answer = fields(result)
     assert (answer["status"], answer["strategy"], answer["model"]) == ("written", "exact", None)
     assert answer["result_sha256"] == hashlib.sha256(NEW.encode()).hexdigest()
-    assert {verdict["check"] for verdict in answer["verdicts"]} >= {"syntax", "truncation", "instruction"}
+    assert {verdict["check"] for verdict in answer["verdicts"]} >= {"syntax", "truncation"}
     (patched,) = apply_patch(answer["diff"], {"src/a.py": OLD})
     assert patched.text == NEW
+
+
+def test_an_order_that_the_result_lacks_is_told_in_the_text(root: Path) -> None:
+    result = call(root, {"path": "src/a.py", "code_edit": EDIT, "instruction": "I am renaming `f` to `g`."})
+    assert "warning: instruction: the instruction says to rename `f`" in text(result)
 
 
 def test_what_was_written_can_be_undone(root: Path) -> None:

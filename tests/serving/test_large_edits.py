@@ -108,7 +108,7 @@ def test_errors_are_the_same(request_: ApplyRequest, kind: type[ApplyError], run
 
 
 def test_a_finding_that_fails_is_an_error_from_the_worker_too(runtime: Runtime, large: Service) -> None:
-    request = replace(LAZY, strategy="model", instruction="and more", on_verdict={"instruction": "fail"})
+    request = replace(LAZY, strategy="model", instruction="Remove name_1()", on_verdict={"instruction": "fail"})
     with pytest.raises(CheckFailed) as beside:
         large.apply(request)
     with pytest.raises(CheckFailed) as here:

@@ -45,6 +45,8 @@ RISKS = ("nowhere", "ordered", "replaces_beside", "loses_branch", "same_body", "
 SELDOM = frozenset(RISKS) - {"nowhere", "ordered"}
 """Risks that the chooser has seen too few edits with, or more than one in a hundred of them wrong."""
 BESIDE = "which the snippet does not show, and may be meant to stand beside it"
+WHOLE_FILE = "+cut"
+"""The end of the name of a reading that takes the snippet for the whole file (`retouch.cut`)."""
 MAX_TOLD = 3
 """Changes that a refusal names."""
 MAX_READINGS = 8
@@ -62,8 +64,15 @@ def merge(
     model = load(frozenset(features[0]))
     scores = model.rank(features)
     chances = model.probabilities(features, scores)
-    order = sorted(range(len(found)), key=lambda n: -scores[n])[:MAX_READINGS]
+    order = sorted(range(len(found)), key=lambda n: -scores[n])
     chance = chances[order[0]]
+    # A marker says that lines are left out: then readings that take the snippet for the whole file don't count.
+    whole_file = {n for n in order[1:] if found[n][0].name.endswith(WHOLE_FILE) and features[n]["markers"]}
+    if not found[order[0]][0].name.endswith(WHOLE_FILE):
+        chance /= 1.0 - sum(chances[n] for n in whole_file)
+        chances = [0.0 if n in whole_file else x for n, x in enumerate(chances)]
+        order.sort(key=whole_file.__contains__)
+    order = order[:MAX_READINGS]
     if found[order[0]][1].draft.name == "signed0" and not found[order[0]][1].draft.reasons:
         chance = max(chance, SURE_SIGNS)
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)

@@ -310,7 +310,8 @@ class Writer:
             return True
         respaced = kind is Kind.MOVED or (kind is Kind.SPACED and shown.split() == line.split())
         loose = is_misquoted(shown, line) or (edge and respaced)
-        if strip_comment(shown).is_comment and strip_comment(line).is_comment and self._is_alone(block, k, j):
+        is_comment = strip_comment(shown).is_comment and strip_comment(line).is_comment
+        if is_comment and shown.split() != line.split() and self._is_alone(block, k, j):
             self._reworded.append(j)
         is_namesake = header_name(shown) is not None and header_name(shown) == header_name(line)
         if loose or (not is_namesake and (edge or may_be_misquoted(shown, line))):
