@@ -193,6 +193,10 @@ def is_prose(path: str | None) -> bool:
     return (path or "").lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
 
 
+_STATE = re.compile(r" \((?:a )?(?:new|updated|changed|modified|edited|unchanged|created)(?: file)?\)$", re.IGNORECASE)
+"""What is said of a file behind its name."""
+
+
 def is_path(word: str) -> bool:
     """Whether the word can only be meant as the name of a file."""
     if not _WORD.fullmatch(word) or word.startswith("//") or word.endswith(("/", "\\", "()")):
@@ -206,7 +210,7 @@ def named_path(line: str) -> str | None:
     """The path, where the line does nothing but name a file."""
     if len(line) > MAX_LENGTH:
         return None
-    text = line.strip().rstrip(":").strip().lstrip("#*>;/- \t").removesuffix("-->").strip(" \t*`#\"'")
+    text = _STATE.sub("", line.strip().rstrip(":").strip()).lstrip("#*>;/- \t").removesuffix("-->").strip(" \t*`#\"'")
     label, sign, rest = text.partition(":")
     if sign and label.strip(" *`").lower() in ("file", "filename", "file name", "path", "filepath"):
         text = rest.strip(" \t*`\"'")

@@ -259,6 +259,8 @@ class _Reader:
             or (names_pair and (_opens_json(self._text) or bool(self._json_fences))),
         }
         found = [name for name in is_there if is_there[name]]
+        if found == ["search_replace"] and self._has_own_fence and not any(map(self._may_be_own, self._blocks)):
+            return "lazy_snippet"  # the blocks are of other files
         for name in found:
             if self._stands(name):
                 return name
@@ -271,6 +273,24 @@ class _Reader:
             if is_named and first == self.diff_start and not self._is_of_file(first):
                 return "unified_diff"
         return "lazy_snippet"
+
+    @cached_property
+    def _has_own_fence(self) -> bool:
+        """Whether a fence without blocks is that of this file."""
+        return any(
+            fence.path is not None and is_same_file(fence.path, self._path) and self._in_marked.isdisjoint(fence.body)
+            for fence in self._plain_fences
+        )
+
+    @cached_property
+    def _whole_files(self) -> list[str]:
+        """The files that have a fence of their own without blocks, in a reply with blocks of others."""
+        named = [f.path for f in self._plain_fences if f.is_surely_named and self._in_marked.isdisjoint(f.body)]
+        of_blocks = [block.path for block in self._blocks if block.path]
+        return [path for path in named if path and of_blocks and not any(is_same_file(path, one) for one in of_blocks)]
+
+    def _may_be_own(self, block: SearchBlock) -> bool:
+        return block.path is None or is_same_file(block.path, self._path)
 
     def _stands(self, name: str) -> bool:
         """Whether the file has the lines that the format quotes, and not only inside such markers of its own."""
@@ -434,6 +454,8 @@ class _Reader:
     def parts(self) -> dict[str, str]:
         """The blocks or JSON edits of each file; empty unless each of them names its file directly."""
         parts: defaultdict[str, list[str]] = defaultdict(list)
+        if self._whole_files:  # each file reads the reply for itself
+            return {}
         is_json = self.format == "json_edit" and all(item.path for item in self._replacements)
         blocks = self._blocks
         if self._has_marks and not blocks:  # One can't be read: its file alone is refused.
@@ -455,7 +477,7 @@ class _Reader:
             return [item.path for item in self._replacements if item.path]
         if name != "search_replace":
             return [fence.path for fence in self._fences if fence.path]
-        named = [block.path for block in self._blocks if block.path]
+        named = [*(block.path for block in self._blocks if block.path), *self._whole_files]
         is_routed = self._path and any(is_same_file(mention, self._path) for mention in self._mentions)
         return self._mentions if is_routed and not named else named
 
@@ -479,6 +501,11 @@ class _Reader:
     def _found(self, name: str, update: str, used: Iterable[int], others: Iterable[str | None]) -> FoundEdit:
         """The edit with reports of the parts left out: prose as a remark, code and other files as warnings."""
         kept = set(used)
+        own = {path for path in (*self._paths(name), *(f.path for f in self._plain_fences)) if path}
+        if any(is_same_file(path, self._path) for path in own):  # what is surely another file's part is not left out
+            foreign = [f for f in self._plain_fences if f.path and not is_same_file(f.path, self._path)]
+            kept |= self._within((fence.opening, fence.closing) for fence in foreign)
+            others = {*others, *(fence.path for fence in foreign)}
         left = [
             at
             for at, line in enumerate(self._lines)
@@ -564,6 +591,8 @@ class _Reader:
         Raises MalformedEdit: the fences name several files, and none of them is known to be this one.
         """
         fences = self._plain_fences
+        if self.format == "lazy_snippet" and self._has_own_fence:  # blocks are then of other files
+            fences = [fence for fence in fences if self._in_blocks.isdisjoint(fence.body)]
         if self._is_prose_file and (page := page_fence(self._lines, fences)) is not None:
             return [page]
         outside = [at for at, line in enumerate(self._lines) if at not in self._fenced and line.strip()]
@@ -576,7 +605,11 @@ class _Reader:
                 return []
             if is_diff and not is_signed(self._original.split("\n"), self._body(fences)):
                 return []
-        elif any(_is_code_shaped(self._lines[at]) for at in outside) and not any(map(self._shows_file, fences)):
+        elif (
+            self._original.strip()  # of a new file no fence can show a line
+            and not any(map(self._shows_file, fences))
+            and any(_is_code_shaped(self._lines[at]) for at in outside)
+        ):
             return []
         if len(fences) > 1 and not (self._path or "").endswith((".sh", ".bash", ".zsh", ".ps1")):
             fences = [fence for fence in fences if fence.language not in SHELLS] or fences

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from apply_service.edits.envelope import named_path
 from apply_service.edits.reply import named_files, read_patch_reply, read_reply
 from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext
 from apply_service.pipeline import apply
@@ -571,3 +572,73 @@ def test_an_order_above_a_new_page_may_be_of_the_page(update: str) -> None:
     assert [finding.check for finding in reply.findings if finding.severity == "warning"] == ["doubt"]
     reply = read_reply("Here is the page:\n\n# Title\n\nText.\n", original="", path="a.md")
     assert not [finding for finding in reply.findings if finding.severity == "warning"]
+
+
+# -- replies with blocks for one file and the whole of another ---------------------------------------------------------
+MIXED = """First the new helper:
+
+**src/clamp.py** (new file)
+
+```python
+def clamp(x, low, high):
+    return max(low, min(x, high))
+```
+
+Then use it:
+
+`src/volume.py`
+```python
+<<<<<<< SEARCH
+    return level
+=======
+    return clamp(level, 0, 11)
+>>>>>>> REPLACE
+```
+```python
+<<<<<<< SEARCH
+import math
+=======
+import math
+
+from clamp import clamp
+>>>>>>> REPLACE
+```
+
+Run it with:
+
+    python src/volume.py
+"""
+VOLUME = "import math\n\n\ndef volume(level):\n    return level\n"
+
+
+def test_each_file_of_a_mixed_reply_gets_its_own_part() -> None:
+    blocks = read_reply(MIXED, original=VOLUME, path="src/volume.py", language="python")
+    assert blocks.format == "search_replace"
+    whole = read_reply(MIXED, original="", path="src/clamp.py", language="python")
+    assert (whole.format, whole.update.strip("\n").split("\n")[0]) == ("lazy_snippet", "def clamp(x, low, high):")
+    assert "SEARCH" not in whole.update
+    assert {*named_files(MIXED)} == {"src/volume.py", "src/clamp.py"}
+
+
+def test_what_belongs_to_another_file_is_not_left_out() -> None:
+    found = read_reply(MIXED, original=VOLUME, path="src/volume.py", language="python").findings
+    told = {verdict.check: verdict for verdict in found}
+    assert told["other_files"].severity == "pass"
+    assert "src/clamp.py" in told["other_files"].message
+    assert "clamp(x" not in told["reply"].message
+
+
+@pytest.mark.parametrize("state", ["(new file)", "(updated)", "(a new file)", "(changed):"])
+def test_what_is_said_of_a_file_behind_its_name_is_no_part_of_it(state: str) -> None:
+    assert named_path(f"**src/clamp.py** {state}") == "src/clamp.py"
+    assert named_path(f"src/clamp.py {state}") == "src/clamp.py"
+    assert named_path("src/clamp.py (see below)") is None
+
+
+def test_commands_below_the_fence_of_a_new_file_are_no_part_of_it() -> None:
+    reply = (
+        "Create `Dockerfile`:\n\n```dockerfile\nFROM node\nRUN npm ci\n```\n\nBuild it:\n\n    docker build -t a .\n"
+    )
+    assert (
+        read_reply(reply, original="", path="Dockerfile", language=None).update.strip("\n") == "FROM node\nRUN npm ci"
+    )
