@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from apply_service.checks import run_checks
+from apply_service.checks.instruction import unmet_order
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
 from apply_service.edits.doubt import find_doubt, how_sure
 from apply_service.edits.fidelity import SourceText
-from apply_service.checks.instruction import unmet_order
 from apply_service.edits.windows import Region, cut_job, find_regions, splice
 from apply_service.engine.record import Kind, Thresholds
 from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
