@@ -51,7 +51,7 @@ def unmet_order(instruction: str, original: str, merged: str) -> str | None:
 
 def _bare(found: re.Match[str]) -> str:
     """The name without its quotes and without the brackets of a call."""
-    name = next(filter(None, found.groups()))
+    name: str = next(filter(None, found.groups()))
     return name.partition("(")[0] or name
 
 

@@ -42,7 +42,7 @@ TAG = 0
 MIN_RUN = 5
 MAX_MARK = 300
 MAX_DIVIDERS = 50
-MAX_BROKEN = 20
+MAX_BROKEN = 4
 """Blocks that can't be read; behind so many, nothing is."""
 OLD_WORDS, NEW_WORDS = ("SEARCH", "ORIGINAL"), ("REPLACE", "UPDATED")
 _LINE_NOTE = re.compile(r"^:(?P<which>start|end)_line:? ?(?P<line>\d+)\s*$")
