@@ -506,6 +506,9 @@ class _Reader:
             foreign = [f for f in self._plain_fences if f.path and not is_same_file(f.path, self._path)]
             kept |= self._within((fence.opening, fence.closing) for fence in foreign)
             others = {*others, *(fence.path for fence in foreign)}
+            if name == "lazy_snippet":  # blocks beside the file's own fence are of others
+                kept |= self._in_blocks
+                others |= {block.path for block in self._blocks}
         left = [
             at
             for at, line in enumerate(self._lines)
