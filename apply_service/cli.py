@@ -23,8 +23,8 @@ from importlib import import_module
 from typing import Any, NoReturn, cast
 
 from apply_service.commands import output
-from apply_service.errors import ApplyError, InvalidField
-from apply_service.isolation import leave_current_folder
+from apply_service.errors import ApplyError, FileNotReadable, InvalidField
+from apply_service.isolation import has_current_folder, leave_current_folder
 from apply_service.registry import CHECKS, EDIT_FORMATS
 from apply_service.settings import NO_VALUE, SettingSpec, load_settings, parse_setting, setting_specs
 
@@ -126,6 +126,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return output.exit_code(error)
     except KeyboardInterrupt:
         return output.INTERRUPTED
+    except FileNotFoundError:
+        if has_current_folder():
+            raise
+        remedy = "Go to another folder, or name files by their whole path."
+        error = FileNotReadable("The current folder is gone.", value=".", remedy=remedy)
+        output.print_error(error)
+        return output.exit_code(error)
     except BrokenPipeError:
         output.drop_output()
         return output.READER_GONE

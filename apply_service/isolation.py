@@ -21,9 +21,17 @@ HOME = str(Path(__file__).resolve().parent.parent)
 def leave_current_folder() -> None:
     """Take the current folder off this process's module path, unless the package itself or the interpreter's own
     library lies there."""
-    here, own = _real(os.curdir), {HOME, *map(_real, sysconfig.get_paths().values())}
-    own |= {os.path.join(library, "lib-dynload") for library in own}
-    sys.path[:] = [entry for entry in sys.path if (place := _real(entry)) != here or place in own]
+    here, library = _real(os.curdir), _real(sysconfig.get_path("stdlib"))
+    # The current folder, of `python -m` or of PYTHONPATH, stands before the library; installed packages behind it.
+    places = [_real(entry) for entry in sys.path]
+    stop = places.index(library) if library in places else len(places)
+    is_foreign = [place == here != HOME and at < stop for at, place in enumerate(places)]
+    sys.path[:] = [entry for entry, is_left_out in zip(sys.path, is_foreign, strict=True) if not is_left_out]
+
+
+def has_current_folder() -> bool:
+    """Whether the current folder is still there."""
+    return _real(os.curdir) != ""
 
 
 def python_command(module: str, function: str = "main") -> list[str]:

@@ -17,7 +17,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from apply_service.disk.paths import platform_config_path, platform_state_path
+from apply_service.disk.paths import is_same_everywhere, platform_config_path, platform_state_path
 from apply_service.errors import SettingsError
 from apply_service.models import EMBEDDED
 
@@ -283,11 +283,15 @@ class Settings:
                 message = f"bad value for models: {entry!r}; each name must stand for one model"
                 limit, remedy = "NAME or NAME=SOURCE, every NAME once", "give the model another name"
                 raise SettingsError(message, value=entry, limit=limit, remedy=remedy)
+<<<<<<< HEAD
         if RECORD in self.decides and len(self.decides) > 1:
             message, limit = "decides names kinds of edits, or record", "record | certain,likely,guess,instruction"
             raise SettingsError(message, value=list(self.decides), limit=limit, remedy="leave record out, or alone")
         if self.state_dir is not None:
             _refuse_bad_folder(self.state_dir)
+=======
+        _refuse_bad_folder(self.state_dir)
+>>>>>>> main
         if (self.engine == VLLM) != (self.vllm_url is not None):
             message, limit = "engine vllm and vllm_url go together", "--engine vllm --vllm-url http://HOST:PORT"
             raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
@@ -331,18 +335,19 @@ class Settings:
         return Path(self.state_dir).expanduser() if self.state_dir is not None else platform_state_path(os.environ)
 
 
-def _refuse_bad_folder(name: str) -> None:
-    """Raises SettingsError: the state folder's name is relative, or no name of a folder can be."""
+def _refuse_bad_folder(name: str | None) -> None:
+    """Raises SettingsError: the state folder, or the platform's own for None, depends on the current folder, or no
+    folder can have its name."""
     try:
-        place = Path(name).expanduser()
+        place = platform_state_path(os.environ) if name is None else Path(name).expanduser()
         place.exists()
-        why = "" if place.is_absolute() else "it is relative, so each project would bring its own"
-    except RuntimeError as error:  # `~` of nobody
+        why = "" if is_same_everywhere(place) else "it depends on the current folder, so a project would bring its own"
+    except RuntimeError as error:  # `~` of nobody, or no home
         why = str(error)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
     if why:
-        message = f"bad value for state_dir: {name[:200]!r}; {why}"
+        message = f"bad value for state_dir: {str(name)[:200]!r}; {why}"
         raise SettingsError(message, value=name, limit="an absolute path", remedy="set state_dir (--state-dir) to one")
 
 
@@ -373,8 +378,8 @@ def load_settings(
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
     if named := config if config is not None else environment.get(CONFIG_VARIABLE):
-        values = _read_file(Path(named).expanduser())
-    elif (usual := platform_config_path(environment)).is_file():
+        values = _read_file(Path(os.path.expanduser(named)))
+    elif os.path.isfile(usual := platform_config_path(environment)) and is_same_everywhere(usual):
         values = _read_file(usual)
     variables = {key for key in environment if key.startswith(ENV_PREFIX)} - {CONFIG_VARIABLE}
     refuse_unknown({key.removeprefix(ENV_PREFIX).lower() for key in variables}, "environment")

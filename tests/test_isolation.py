@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from apply_service.isolation import find_program
+from apply_service.isolation import find_program, leave_current_folder
 
 
 def program(path: Path) -> str:
@@ -82,3 +82,22 @@ def test_a_current_folder_that_holds_the_interpreters_modules(module: str) -> No
     done = run_in(folder.parent if file.endswith("__init__.py") else folder, "doctor", "--json")
     assert "Traceback" not in done.stderr
     assert done.returncode == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there a current folder can't be removed")
+@pytest.mark.parametrize("words", ["apply a.py b.txt", "undo a.py", "apply --patch p.diff", "connect cursor"])
+def test_a_command_that_needs_the_current_folder_says_that_it_is_gone(tmp_path: Path, words: str) -> None:
+    (tmp_path / "gone").mkdir()
+    script = f"cd {tmp_path}/gone && rmdir {tmp_path}/gone && exec {sys.executable} -P -c '{COMMAND}' {words}"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "The current folder is gone" in done.stderr
+
+
+def test_only_what_stands_before_the_library_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The current folder may be one of installed packages, and may stand there twice."""
+    monkeypatch.chdir(tmp_path)
+    library = os.path.realpath(os.path.dirname(os.__file__))
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), library, str(tmp_path)])
+    leave_current_folder()
+    assert sys.path == [library, str(tmp_path)]

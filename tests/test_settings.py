@@ -1,5 +1,6 @@
 """Settings: precedence, refusal of unknown keys and bad values, one place of documentation."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -204,3 +205,39 @@ def test_keys_are_in_no_repr() -> None:
     settings = Settings(api_key="hidden-one", remote_key="hidden-two")
     assert "hidden" not in repr(settings)
     assert "host='127.0.0.1'" in repr(settings)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX paths")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"HOME": "h", "XDG_STATE_HOME": ""},
+        {"HOME": "h", "XDG_STATE_HOME": "relative"},
+        {"APPLY_STATE_DIR": "relative"},
+        {"APPLY_STATE_DIR": "/proc/self/cwd/x"},
+        {"APPLY_STATE_DIR": "/dev/fd/../fd/3"},
+        {"APPLY_STATE_DIR": "~nobody-at-all/x"},
+        {"APPLY_STATE_DIR": "/" + "x" * 300},
+    ],
+)
+def test_a_state_folder_is_the_same_whatever_the_current_one_is(
+    changes: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in changes.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match="bad value for state_dir"):
+        load_settings()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX paths")
+@pytest.mark.parametrize("name", ["relative", "/proc/self/cwd"])
+def test_a_folder_of_the_current_one_holds_no_configuration(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place in (tmp_path / "relative" / "apply-service", tmp_path / "apply-service"):
+        place.mkdir(parents=True)
+        (place / "config.toml").write_text("no_such_setting = 1\n")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", name)
+    load_settings()

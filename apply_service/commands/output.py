@@ -201,13 +201,15 @@ def write_diff(diff: str, settings: Settings) -> None:
         import subprocess
 
         from apply_service.isolation import find_program
-    program, _, options = pager.partition(" ")
+    program, _, options = pager.strip().partition(" ")
     if not pager or (found := find_program(program)) is None:
         write_out(diff)
         return
     ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
     # Without the second variable the shell of Windows runs a `less.exe` of the current folder.
     environment = {"LESS": "FRX", **os.environ, "NoDefaultCurrentDirectoryInExePath": "1"}
+    folders = environment.get("PATH", os.defpath).split(os.pathsep)
+    environment["PATH"] = os.pathsep.join(filter(os.path.isabs, folders))  # of what the pager starts in turn
     try:
         quoted = subprocess.list2cmdline([found]) if sys.platform == "win32" else shlex.quote(found)
         subprocess.run(f"{quoted} {options}", shell=True, input=diff.encode(), env=environment, check=False)

@@ -335,6 +335,7 @@ class Journal:
 
 def _stage(write: FileWrite, step: FileStep) -> None:
     if write.data is not None:
+        files.refuse_if_changed(write.source)  # also where its folder leads elsewhere since
         files.make_folder(write.source)
         files.stage(step.temporary, write.source, write.data, write.mode, write.owner)
 

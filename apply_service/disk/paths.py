@@ -42,7 +42,12 @@ def platform_state_path(environment: Mapping[str, str]) -> Path:
 
 def _absolute(folder: str | None) -> str | None:
     """The folder; None for a relative one, as the XDG specification demands: it would be one of each project."""
-    return folder if folder and os.path.isabs(folder) else None
+    return folder if folder and is_same_everywhere(folder) else None
+
+
+def is_same_everywhere(folder: str | Path) -> bool:
+    """Whether the name is absolute and means the same whatever the current folder is: those below /proc do not."""
+    return os.path.isabs(folder) and not os.path.normpath(folder).startswith(("/proc/", "/dev/fd/"))
 
 
 class Roots:
@@ -147,28 +152,34 @@ def _is_of_git(place: Path, root: Path) -> bool:
     if any(DOT_GIT.fullmatch(re.sub(r"[ .]+(?=:|$)", "", _folded(name))) for name in names):
         return True
     # A file `head` that is there, and no HEAD, show that the case counts in this folder.
-    if _folded(place.name) == "head" and (not place.exists() or os.path.lexists(place.with_name("HEAD"))):
+    last = _folded(names[-1].partition(":")[0]) if names else ""
+    if last == "head" and (not os.path.exists(place) or os.path.lexists(place.with_name("HEAD"))):
         return True
     for folder in place.parents:
-        is_tree = _is_working_tree(folder)
-        if os.path.lexists(folder / "HEAD") and not is_tree:
-            has = {name: os.path.lexists(folder / name) for name in ("objects", "refs", "commondir")}
-            if has["commondir"] or (has["objects"] and has["refs"]):
-                return True
-            if _folded(place.relative_to(folder).parts[0]) in OF_A_REPOSITORY:  # what would make it one
-                return True
+        is_tree, inside = _is_working_tree(folder), re.split(r"[/\\:]", str(place.relative_to(folder)))[0]
+        has = {name: os.path.lexists(folder / name) for name in ("objects", "refs", "commondir")}
+        has_head = os.path.islink(folder / "HEAD") or os.path.isfile(folder / "HEAD")
+        if not is_tree and has_head and (has["commondir"] or (has["objects"] and has["refs"])):
+            return True
+        # What would make it one; and where `commondir` of another leads, there need be no HEAD.
+        if not is_tree and (has_head or (has["objects"] and has["refs"])) and _folded(inside) in OF_A_REPOSITORY:
+            return True
         if is_tree or folder == root:
             return False
     return False
 
 
 def _is_working_tree(folder: Path) -> bool:
-    """Whether the folder has a repository of its own, in `.git` or where that file leads, if not to itself."""
+    """Whether the folder has a repository of its own, in `.git` or where that file leads: one that is none itself a
+    working tree, as this folder would be if `.git` led back to it."""
+    own = folder / ".git"
     try:
-        if not stat.S_ISREG((own := folder / ".git").stat().st_mode):
-            return True
-        leads_to = folder / os.fsdecode(own.read_bytes()).removeprefix("gitdir:").strip()
-        return os.path.realpath(leads_to) != os.path.realpath(folder)
+        mode = own.stat().st_mode
+        if stat.S_ISREG(mode):
+            own = folder / os.fsdecode(own.read_bytes()).removeprefix("gitdir:").strip()
+        elif not stat.S_ISDIR(mode):
+            return False
+        return os.path.lexists(own / "HEAD") and not os.path.lexists(own / ".git")
     except (OSError, ValueError):
         return False
 

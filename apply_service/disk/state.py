@@ -60,7 +60,7 @@ def open_private(path: Path, flags: int) -> int:
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         if not _is_ours(found):
             raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
-        if found.st_nlink > 1:
+        if flags & os.O_TRUNC and found.st_nlink > 1:  # a copy of the folder may be one of links; it is only read
             raise OSError(errno.EMLINK, "it has another name", str(path))
         if flags & os.O_TRUNC:
             os.ftruncate(descriptor, 0)

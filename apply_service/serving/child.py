@@ -148,6 +148,12 @@ class _Forks:
             return False
         if not asked:
             return False
+        if len(numbers) < 2:  # this process has no room for more descriptors
+            for number in numbers:
+                os.close(number)
+            with contextlib.suppress(OSError):
+                self._line.sendall((-errno.EMFILE).to_bytes(8, "big", signed=True))
+            return True
         line, hold = (socket.socket(fileno=number) for number in numbers)
         try:
             pid = os.fork()

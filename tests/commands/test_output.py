@@ -123,3 +123,18 @@ def test_the_pager_that_was_found_is_the_one_that_runs(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     write_diff("-old\n", Settings())
     assert capfdbinary.readouterr().out == b"found -x\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX terminal")
+def test_what_the_pager_starts_is_not_of_the_current_folder_either(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (folder.parent / "bin").mkdir()
+    for place, word in ((folder, "planted"), (folder.parent / "bin", "found")):
+        (place / "our-pager").write_text(f"#!/bin/sh\necho {word}\n")
+        (place / "our-pager").chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join((".", str(folder.parent / "bin"), os.environ["PATH"])))
+    monkeypatch.setenv("PAGER", "env our-pager")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    write_diff("-old\n", Settings())
+    assert capfdbinary.readouterr().out == b"found\n"

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import stat
+import sys
 import threading
 from pathlib import Path
 
@@ -320,3 +321,29 @@ def test_a_deleted_file_comes_back_with_its_owner_or_less(tmp_path: Path, uid: i
     now = path.stat()
     expected = (1001, 2001, 0o6775) if uid == 0 else (1002, 1002, 0o755)
     assert (now.st_uid, now.st_gid, stat.S_IMODE(now.st_mode)) == expected
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symbolic links need rights there")
+def test_a_batch_stages_nothing_where_a_folder_has_become_a_link(store: BackupStore, tmp_path: Path) -> None:
+    folder, outside = tmp_path / "d", tmp_path / "outside"
+    for place in (folder, outside):
+        place.mkdir()
+        for name in ("a", "b"):
+            (place / name).write_bytes(b"old")
+    writes = [FileWrite(read_source(folder / name), b"new") for name in ("a", "b")]
+    writes += [FileWrite(read_source(folder / "sub" / "c", needs_folder=False), b"new")]
+    folder.rename(tmp_path / "was")
+    folder.symlink_to(outside)
+    seen: list[set[str]] = []
+
+    def note(event: str, _: object) -> None:
+        if seen and event in ("open", "os.mkdir", "os.rename", "os.link", "os.remove"):
+            seen[0].update(one.name for one in outside.iterdir())
+
+    sys.addaudithook(note)
+    seen.append(set())
+    with pytest.raises(FileChanged):
+        store.write_all(writes)
+    found = seen.pop()
+    assert found <= {"a", "b"}
+    assert {one.name: one.read_bytes() for one in outside.iterdir()} == {"a": b"old", "b": b"old"}

@@ -1,5 +1,6 @@
 """Allowed folders: what is inside, judged by where a name leads."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -135,6 +136,8 @@ def test_a_working_tree_in_the_folder_of_its_bare_repository_can_be_edited(root:
     bare(root)
     (root / "main" / "src").mkdir(parents=True)
     (root / "main" / ".git").write_text("gitdir: ../worktrees/main\n")
+    (root / "worktrees" / "main").mkdir(parents=True)
+    (root / "worktrees" / "main" / "HEAD").write_text("ref: refs/heads/main\n")
     assert Roots([root]).resolve("main/src/a.py") == root / "main" / "src" / "a.py"
     for name in ("main/.git", "worktrees/main/gitdir", "config"):
         with pytest.raises(OutsideRoots, match="git itself"):
@@ -232,3 +235,57 @@ def test_a_repository_whose_git_file_leads_to_itself_is_gits(root: Path, leads_t
     for name in ("config", "hooks/pre-commit"):
         with pytest.raises(OutsideRoots, match="git itself"):
             Roots([root]).resolve(f"sub/{name}")
+
+
+@needs_links
+@pytest.mark.parametrize(
+    "kind", ["empty folder", "link to itself", "pipe", "circle", "link to a folder that leads back"]
+)
+def test_what_is_called_git_and_is_no_repository_frees_nothing(root: Path, kind: str) -> None:
+    """Git goes on looking, and takes the folder itself for the repository."""
+    bare(root / "sub")
+    own = root / "sub" / ".git"
+    if kind == "empty folder":
+        own.mkdir()
+    elif kind == "link to itself":
+        own.symlink_to(".")
+    elif kind == "pipe":
+        os.mkfifo(own)
+    elif kind == "circle":
+        bare(root / "other")
+        own.write_text("gitdir: ../other\n")
+        (root / "other" / ".git").write_text("gitdir: ../sub\n")
+    else:
+        (root / "sub" / "s").mkdir()
+        (root / "sub" / "s" / ".git").symlink_to("..")
+        own.symlink_to("s")
+    for name in ("config", "hooks/pre-commit"):
+        with pytest.raises(OutsideRoots, match="git itself"):
+            Roots([root]).resolve(f"sub/{name}")
+
+
+@pytest.mark.parametrize("name", ["config", "hooks/pre-commit", "config::$DATA", "hooks\\pre-commit"])
+def test_where_another_repository_keeps_its_files_there_need_be_no_head(root: Path, name: str) -> None:
+    for folder in ("objects", "refs"):
+        (root / "common" / folder).mkdir(parents=True)
+    with pytest.raises(OutsideRoots, match="git itself"):
+        Roots([root]).resolve(f"common/{name}")
+
+
+@pytest.mark.parametrize("name", ["HEAD::$DATA", "sub\\HEAD"])
+def test_other_spellings_of_head(root: Path, name: str) -> None:
+    with pytest.raises(OutsideRoots, match="git itself"):
+        Roots([root]).resolve(name)
+
+
+def test_a_component_called_head_is_no_repository(root: Path) -> None:
+    (root / "components" / "HEAD").mkdir(parents=True)
+    (root / "components" / "HEAD" / "index.tsx").write_text("x")
+    for name in ("components/hooks/useX.ts", "components/config", "components/info/a.py", "components/HEAD/index.tsx"):
+        assert Roots([root]).resolve(name) == root / name
+
+
+@pytest.mark.parametrize("name", ["a" * 300 + "/head", "a" * 300 + "/HEAD", "a" * 300])
+def test_a_name_that_no_file_can_have_is_no_crash(root: Path, name: str) -> None:
+    with contextlib.suppress(OutsideRoots):
+        assert Roots([root]).resolve(name).is_relative_to(root)

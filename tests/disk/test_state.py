@@ -153,3 +153,12 @@ def test_a_file_with_another_name_is_never_emptied(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="another name"):
         os.close(open_private(tmp_path / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
     assert precious.read_bytes() == b"precious"
+
+
+@needs_posix
+def test_a_file_with_another_name_can_be_read(tmp_path: Path) -> None:
+    """A copy of the state folder may be one of hard links: it hides no server, and damages no backup."""
+    (tmp_path / "server.json").write_text("{}")
+    os.link(tmp_path / "server.json", tmp_path / "copy")
+    os.close(open_private(tmp_path / "server.json", os.O_RDONLY))
+    os.close(open_private(tmp_path / "server.json", os.O_RDWR))
