@@ -283,15 +283,10 @@ class Settings:
                 message = f"bad value for models: {entry!r}; each name must stand for one model"
                 limit, remedy = "NAME or NAME=SOURCE, every NAME once", "give the model another name"
                 raise SettingsError(message, value=entry, limit=limit, remedy=remedy)
-<<<<<<< HEAD
         if RECORD in self.decides and len(self.decides) > 1:
             message, limit = "decides names kinds of edits, or record", "record | certain,likely,guess,instruction"
             raise SettingsError(message, value=list(self.decides), limit=limit, remedy="leave record out, or alone")
-        if self.state_dir is not None:
-            _refuse_bad_folder(self.state_dir)
-=======
         _refuse_bad_folder(self.state_dir)
->>>>>>> main
         if (self.engine == VLLM) != (self.vllm_url is not None):
             message, limit = "engine vllm and vllm_url go together", "--engine vllm --vllm-url http://HOST:PORT"
             raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
