@@ -193,7 +193,7 @@ def is_prose(path: str | None) -> bool:
     return (path or "").lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
 
 
-_STATE = re.compile(r" \((?:a )?(?:new|updated|changed|modified|edited|unchanged|created)(?: file)?\)$", re.IGNORECASE)
+_STATE = re.compile(r" \([A-Za-z][A-Za-z ,'-]{0,39}\)$")
 """What is said of a file behind its name."""
 
 

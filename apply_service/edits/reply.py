@@ -100,6 +100,9 @@ _MAY_DELETE = re.compile(
     r"\byou (?:can|may|should) (?:now |safely |also |then )*(?:remove|delete|drop)\b", re.IGNORECASE
 )
 _CONDITION = re.compile(r"\b(?:if|once|when|unless|until|later|afterwards?|eventually|someday)\b", re.IGNORECASE)
+_SUGGESTION = re.compile(
+    r"\W*(?:(?:but|and|or) )?(?:if|unless|once|optionally|alternatively|later)\b.*:$", re.IGNORECASE
+)
 _OF_IMPORTS = re.compile(r"\b(?:imports?|requires?|includes?|at the (?:very )?top)\b", re.IGNORECASE)
 IMPORT_ORDER = "Add this import after the imports:"
 _OF_THIS_CODE = re.compile(
@@ -617,11 +620,14 @@ class _Reader:
         if len(fences) > 1 and not (self._path or "").endswith((".sh", ".bash", ".zsh", ".ps1")):
             fences = [fence for fence in fences if fence.language not in SHELLS] or fences
         fences = [fence for fence in fences if not self._shows_usage(fence)] or fences
+        fences = [fence for fence in fences if not self._is_suggested(fence)] or fences
         if len(fences) > 1:
             fences = [fence if fence.path else self._named_inside(fence) for fence in fences]
         named = {fence.path for fence in fences if fence.path is not None}
         mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, self._path)]
-        if self._path is not None and mine:
+        if mine and not self._original.strip():  # what has no name may be of any file
+            fences = mine
+        elif self._path is not None and mine:
             fences = sorted([*mine, *(fence for fence in fences if fence.path is None)], key=lambda f: f.opening)
         elif len(named) > 1 and any(fence.is_surely_named for fence in fences):
             raise MalformedEdit(
@@ -679,6 +685,11 @@ class _Reader:
         """Whether the words above the fence speak of another file."""
         is_named = fence.path is not None and not fence.is_surely_named and not is_same_file(fence.path, self._path)
         return is_named or _OTHER_FILE.search(self._lead(fence)[:MAX_PROSE]) is not None
+
+    def _is_suggested(self, fence: Fence) -> bool:
+        """Whether the fence has code for a case that may never come ("If that is too many, use:")."""
+        last = _SENTENCE_END.split(self._lead(fence)[:MAX_PROSE])[-1]
+        return fence.path is None and _SUGGESTION.match(last) is not None
 
     def _shows_usage(self, fence: Fence) -> bool:
         """Whether the fence shows how to try the code: the line above says so, and the file has none of it."""

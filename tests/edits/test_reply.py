@@ -628,11 +628,11 @@ def test_what_belongs_to_another_file_is_not_left_out() -> None:
     assert "clamp(x" not in told["reply"].message
 
 
-@pytest.mark.parametrize("state", ["(new file)", "(updated)", "(a new file)", "(changed):"])
+@pytest.mark.parametrize("state", ["(new file)", "(updated)", "(a new file)", "(changed):", "(complete file)"])
 def test_what_is_said_of_a_file_behind_its_name_is_no_part_of_it(state: str) -> None:
     assert named_path(f"**src/clamp.py** {state}") == "src/clamp.py"
     assert named_path(f"src/clamp.py {state}") == "src/clamp.py"
-    assert named_path("src/clamp.py (see below)") is None
+    assert named_path("src/clamp.py (f(x), 2)") is None
 
 
 def test_commands_below_the_fence_of_a_new_file_are_no_part_of_it() -> None:
@@ -642,3 +642,36 @@ def test_commands_below_the_fence_of_a_new_file_are_no_part_of_it() -> None:
     assert (
         read_reply(reply, original="", path="Dockerfile", language=None).update.strip("\n") == "FROM node\nRUN npm ci"
     )
+
+
+SUGGESTED = """Here's `ci.yml`:
+
+```yaml
+name: CI
+on: [push]
+```
+
+That's short. {lead}
+
+```yaml
+timeout-minutes: 5
+```
+"""
+
+
+@pytest.mark.parametrize(
+    "lead", ["If it hangs, use:", "Optionally, add a limit:", "But if you prefer a limit, add this:"]
+)
+def test_what_a_reply_only_suggests_is_left_out_and_told(lead: str) -> None:
+    found = read_reply(SUGGESTED.format(lead=lead), original="name: CI\n", path="ci.yml", language="yaml")
+    assert "timeout" not in found.update
+    assert ("doubt", "warning") in [(one.check, one.severity) for one in found.findings]
+    ordered = read_reply(SUGGESTED.format(lead="Then add:"), original="name: CI\n", path="ci.yml", language="yaml")
+    assert "timeout" in ordered.update
+
+
+def test_a_new_file_is_its_own_fence_alone() -> None:
+    reply = "**a.py**\n```python\nx = 1\n```\nThe rest:\n```python\ny = 2\n```\n"
+    found = read_reply(reply, original="", path="a.py", language="python")
+    assert found.update.strip() == "x = 1"
+    assert ("doubt", "warning") in [(one.check, one.severity) for one in found.findings]
