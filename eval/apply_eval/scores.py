@@ -18,7 +18,7 @@ from apply_service.edits.diff import unified_diff_text
 from apply_service.syntax.languages import detect_language
 from apply_service.syntax.trees import SyntaxTree, parse
 
-CONFIDENCE_THRESHOLD = 0.95
+CONFIDENCE_THRESHOLD = 0.5
 """An answer below it counts as flagged.  The embedded model's, as `training.calibrate` found it on edits mined for that
 (`calibration.json` beside the weights); never tuned on an evaluation set."""
 MIN_SIMILARITY = 0.5
