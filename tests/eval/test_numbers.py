@@ -24,7 +24,7 @@ def test_numbers_as_people_read_them() -> None:
     ("rows", "sentence"),
     [
         (
-            [right("a", "d", confidence=0.99), right("b", "d", confidence=0.5), wrong("c", "d", confidence=0.5)],
+            [right("a", "d", confidence=0.99), right("b", "d", confidence=0.4), wrong("c", "d", confidence=0.4)],
             "2 of 3 right, 1 of them could have been applied unseen; no wrong one would have been",
         ),
         (
