@@ -130,9 +130,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if has_current_folder():
             raise
         remedy = "Go to another folder, or name files by their whole path."
-        error = FileNotReadable("The current folder is gone.", value=".", remedy=remedy)
-        output.print_error(error)
-        return output.exit_code(error)
+        gone = FileNotReadable("The current folder is gone.", value=".", remedy=remedy)
+        output.print_error(gone)
+        return output.exit_code(gone)
     except BrokenPipeError:
         output.drop_output()
         return output.READER_GONE
