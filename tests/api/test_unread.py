@@ -115,14 +115,19 @@ def test_after_a_refusal_little_more_is_read(
         else:
             start = head(method, path, headers | {"Transfer-Encoding": "chunked"})
             block = b"10000\r\n" + block + b"\r\n" if framing == "chunks" else b"1\r\n \r\n" * 10_000
-        with connected(url) as connection:
-            n_sent, answer = pour(connection, start, block, HUGE // len(block))
+        answer = b""
+        for _ in range(5):  # a client that sends so much may lose the answer to the reset that follows it
+            before = n_received()
+            with connected(url) as connection:
+                n_sent, answer = pour(connection, start, block, HUGE // len(block))
+            if answer:
+                break
         assert answer.startswith(f"HTTP/1.1 {status} ".encode())
         assert b"connection: close" in answer.partition(b"\r\n\r\n")[0].lower()
         # beyond its limit an oversized body is dropped for a while, so that honest clients see the answer
         body = LINGER_BYTES + (4 * 300_000 if status == 413 else 0)
         wire = 7 if framing == "chunks of one byte" else 1
-        assert n_received() <= body * wire + SLACK
+        assert n_received() - before <= body * wire + SLACK
         assert n_sent < HUGE / 2
 
 
