@@ -42,6 +42,7 @@ from apply_service.types import (
     ApplyEvent,
     ApplyRequest,
     ApplyResult,
+    Certainty,
     DecodeStats,
     FinalEvent,
     is_refused,
@@ -344,7 +345,7 @@ def report_of(result: ApplyResult) -> dict[str, Any]:
 def how_sure(result: ApplyResult) -> dict[str, str]:
     """What clients that see the text alone can look at: the confidence, `unknown` where nobody counted it, and what may
     be wrong, `none` where nothing was found."""
-    is_determined = result.confidence is None and result.strategy == "exact"
+    is_determined = result.confidence is None and result.strategy == "exact" and result.certainty is Certainty.CERTAIN
     known = "unknown" if result.confidence is None else f"{result.confidence:.4f}"
     found = [verdict for verdict in result.verdicts if verdict.severity in ("warning", "error")]
     found.sort(key=lambda verdict: verdict.check != DOUBT)

@@ -90,8 +90,9 @@ def test_an_answer_that_is_more_likely_wrong_than_right_is_refused(dialect: str,
 @pytest.mark.parametrize(
     ("changes", "confidence"),
     [
-        ({"confidence": None, "strategy": "exact"}, "1.0000"),
+        ({"confidence": None, "strategy": "exact", "certainty": Certainty.CERTAIN}, "1.0000"),
         ({"confidence": None, "strategy": "model"}, "unknown"),
+        ({"confidence": None, "strategy": "exact", "certainty": Certainty.LIKELY}, "unknown"),
         ({"confidence": 0.98765, "strategy": "exact"}, "0.9877"),
     ],
 )

@@ -113,7 +113,8 @@ def main() -> int:
         keys = Path(folder) / "keys.toml"
         keys.write_text(format_entry("clients", KEY), encoding="utf-8")
         (Path(folder) / "work").mkdir()
-        with serving(["--keys-file", str(keys)]) as server:
+        # A guess is the one edit that takes long enough to be given up: here the model decides it.
+        with serving(["--keys-file", str(keys), "--decides", "guess"]) as server:
             job: dict[str, Any] = {
                 "url": server.url,
                 "key": KEY,
