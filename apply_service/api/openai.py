@@ -418,7 +418,8 @@ class OpenAIReply:
         failed = [v for v in result.verdicts if is_refused(v.check, v.severity, rules)]
         if failed:
             message = f"{failed[0].check}: {failed[0].message}"
-            remedy = 'mend the edit, or accept the finding: "apply_service": {"on_verdict": {CHECK: "warn"}}'
+            accepts = json.dumps({"on_verdict": {one.check: "warn" for one in failed}})
+            remedy = f'mend the edit, or accept the finding: "apply_service": {accepts}'
             raise CheckFailed(message, value=sorted({verdict.check for verdict in failed}), remedy=remedy)
         this_call().headers.update(how_sure(result))
 
