@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
@@ -32,6 +33,19 @@ def device(request: pytest.FixtureRequest) -> str:
     if name == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
         pytest.skip("TRITON_INTERPRET is not 1")
     return name
+
+
+def products_keep_bits() -> bool:
+    """Whether NumPy's product of a tile has the same bits for a row at each of its places: with OpenBLAS on processors
+    without AVX-512 it has not."""
+    rng = np.random.default_rng(0)
+    row, right = rng.standard_normal(16, np.float32), rng.standard_normal((16, SMALL.keys), np.float32)
+    found = set()
+    for place in range(SMALL.rows):
+        tile = rng.standard_normal((SMALL.rows, 16), np.float32)
+        tile[place] = row
+        found.add((tile @ right)[place].tobytes())
+    return len(found) == 1
 
 
 def kernels() -> ModuleType:
@@ -145,6 +159,8 @@ def test_a_row_has_the_same_bits_in_any_window_and_beside_anybody(
     dtype: torch.dtype, options: dict[str, Any], device: str
 ) -> None:
     """The row at position 130, alone and at every kind of place in windows of 2 to 129 rows, with other grids too."""
+    if device == "cpu" and not products_keep_bits():
+        pytest.skip("the interpreter multiplies with NumPy, which on this processor rounds a row by its place")
     alone = Case([Rows(130, 1, 20)], n_kv_heads=1, group=3, dim=16, dtype=dtype, device=device)
     wanted = alone.run(kernels(), **options)[0]
     for n_rows, place in ((2, 0), (2, 1), (3, 1), (16, 9), (129, 0), (129, 128)):
