@@ -406,6 +406,16 @@ def test_what_a_model_made_of_an_instruction_alone_is_never_sure(text: str, told
     assert told in doubt.message
 
 
+@pytest.mark.parametrize("text", [MERGED, MERGED.replace("11", "12")])
+def test_what_a_model_writes_in_the_place_of_a_determined_text_is_never_sure(text: str) -> None:
+    asked = replace(DETERMINED, strategy="model")
+    result = apply(asked, wanting(text, asked)[0])
+    assert (result.strategy, result.merged_code) == ("model", text)
+    found = [verdict.message for verdict in result.verdicts if verdict.check == "doubt"]
+    assert len(found) == (text != MERGED)
+    assert all("its own is line 5 (`return 12`)" in message for message in found)
+
+
 # -- the confidence of hunks -------------------------------------------------------------------------------------------
 def test_a_hunk_has_the_chance_of_all_readings_that_change_it_so() -> None:
     result = apply(LIKELY, Runtime(load=no_model, decides={"embedded": frozenset()}))

@@ -85,6 +85,9 @@ def find_doubt(
     prediction = job.prediction
     if not job.update.strip():
         return _doubt_of_instruction(job.original, merged) if job.instruction.strip() else None
+    if not any(merged == one.text for one in (prediction, *prediction.readings)):  # also where a format determines it
+        message = f"the model's text is no reading of the edit that is known; {_own_lines(prediction, merged)}"
+        return Verdict(DOUBT, "warning", message)
     if prediction.determined:
         return None
     if prediction.probability is None:  # a format that gives reasons but no probability
@@ -95,11 +98,7 @@ def find_doubt(
             return Verdict(DOUBT, "warning", f"where the edit belongs is likely, not certain: {reasons}")
         severity: Severity = "warning" if is_by_model else "error"
         return Verdict(DOUBT, severity, f"where the edit belongs is a guess: {reasons}")
-    chance = chance_of(prediction, merged)
-    if chance is None:
-        message = f"the model's text is no reading of the edit that is known; {_own_lines(prediction, merged)}"
-        return Verdict(DOUBT, "warning", message)
-    thresholds = load().thresholds
+    chance, thresholds = chance_of(prediction, merged) or 0.0, load().thresholds
     if chance >= thresholds.apply:
         return None
     this = next((one.ops for one in prediction.readings if one.text == merged), prediction.ops)

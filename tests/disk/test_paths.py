@@ -168,7 +168,7 @@ OURS = [
     "state/backups/1/2.json",
     "state",
     "sub/../state/x",
-    "sub/../../root/state/y",
+    "sub/./../state/y",
     "conf.toml",
 ]
 FOLDED = ["STATE/journal/x.json", "state./x", "state /x", "st\u200cate/x", "CONF.toml"]

@@ -84,7 +84,8 @@ def test_what_nobody_can_doubt_is_not_doubted(known: EditJob) -> None:
 
 
 def test_a_format_that_counts_nothing_tells_its_reasons() -> None:
-    found = find_doubt(job(None), FIRST[0].text)
+    known = job(None)
+    found = find_doubt(known, known.prediction.text)
     assert found is not None
     assert found.message == "where the edit belongs is likely, not certain: no anchor"
 
