@@ -505,7 +505,7 @@ class _Reader:
         """The edit with reports of the parts left out: prose as a remark, code and other files as warnings."""
         kept = set(used)
         own = {path for path in (*self._paths(name), *(f.path for f in self._plain_fences)) if path}
-        if any(is_same_file(path, self._path) for path in own):  # what is surely another file's part is not left out
+        if any(is_same_file(path, self._path) for path in own):  # what is another file's part is not left out
             foreign = [f for f in self._plain_fences if f.path and not is_same_file(f.path, self._path)]
             kept |= self._within((fence.opening, fence.closing) for fence in foreign)
             others = {*others, *(fence.path for fence in foreign)}
