@@ -85,7 +85,8 @@ def find_doubt(
     prediction = job.prediction
     if not job.update.strip():
         return _doubt_of_instruction(job.original, merged) if job.instruction.strip() else None
-    if not any(merged == one.text for one in (prediction, *prediction.readings)):  # also where a format determines it
+    known = (prediction.text, *(one.text for one in prediction.readings))
+    if merged not in known:  # also where a format determines it
         message = f"the model's text is no reading of the edit that is known; {_own_lines(prediction, merged)}"
         return Verdict(DOUBT, "warning", message)
     if prediction.determined:
