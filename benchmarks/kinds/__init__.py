@@ -1,0 +1,1 @@
+"""Edits made on purpose that a careless merger gets wrong without noticing."""
