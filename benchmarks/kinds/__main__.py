@@ -26,7 +26,7 @@ from benchmarks.kinds.plans import compose
 from benchmarks.kinds.sources import Source, read_data, read_repository
 from benchmarks.kinds.twins import find_twin
 
-TRIES = 150
+TRIES = 600
 """Files looked at for one edit before a kind goes without."""
 PLANS = 3
 """Plans of one file tried until one can be shown clearly."""
@@ -68,13 +68,16 @@ def make_records(
         makers.append(("twins", "twins", _twin, n_twins))
     for style, split, make, wanted in makers:
         rng = random.Random(f"{seed}:{style}")
-        made = 0
+        made: set[str] = set()
         for source in _drawn(sources, rng, wanted):
             found = make(source, rng)
             if found is None:
                 continue
-            made += 1
-            digest = hashlib.sha256(f"{style}{source.path}{found['update']}".encode()).hexdigest()[:10]
+            texts = (source.path, source.text, found["update"], found["after"])
+            digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
+            if digest in made:
+                continue
+            made.add(digest)
             yield {
                 "id": f"{style}-{digest}",
                 "repo": source.repo,
@@ -88,7 +91,7 @@ def make_records(
                 "split": split,
                 **found,
             }
-            if made == wanted:
+            if len(made) == wanted:
                 break
 
 

@@ -131,7 +131,7 @@ def section_added(source: Source, rng: random.Random) -> Plan | None:
             is_comment(source, line) for line in lines[last_filled(source, second) or first : second]
         ):
             continue
-        copied = [renamed(lines[first], name, fresh), *lines[first + 1 : second]]
+        copied = [lines[first].replace(name, fresh, 1), *lines[first + 1 : second]]
         if copied[0] == lines[first] or not any(copied[1:]):
             continue
         for i in shuffled(range(1, len(copied)), rng):
@@ -478,7 +478,7 @@ def last_line_changed(source: Source, rng: random.Random) -> Plan | None:
     ):
         return None
     if not is_changed:
-        name = re.search(r"[A-Za-z]\w{3,}", lines[last])
+        name = re.search(r"(?!assert|echo|SELECT|INSERT)[A-Za-z]\w{3,}", lines[last])
         fresh = new_name(name.group(), rng, source.text) if name else None
         if name is None or fresh is None or lines[last].rstrip().endswith((",", ":", "{", "(")):
             return None

@@ -44,19 +44,17 @@ from benchmarks.kinds.wording import condition, identifiers, new_argument, new_n
 def before_bare_closer(source: Source, rng: random.Random) -> Plan | None:
     """A statement at the end of a function whose closing line is all that is shown below it."""
     lines = source.lines
+    calls = [i for i in statements_of(source) if is_call(lines[i])]
     for one in shuffled(functions(source), rng):
         inside = statements(source, one)
         if not one.is_closed or len(inside) < 4 or one.close - 1 != inside[-1]:
             continue
-        copied = [
-            i
-            for i in inside[:-2]
-            if "(" in lines[i] and not re.search(r"\b(?:let|const|var|auto)\b|:=|[^=!<>]=[^=]", lines[i])
-        ]
-        if not copied or indent(lines[one.close - 1]) != indent(lines[inside[0]]):
+        pad = margin(lines[one.close - 1])
+        others = [i for i in calls if not one.start <= i < one.end]
+        if not others or len(pad) <= len(margin(lines[one.start])):
             continue
-        new = varied(source, lines[rng.choice(copied)], rng)
-        if new is not None and new not in lines and not any(is_near(new, lines[i]) for i in inside[-2:]):
+        new = varied(source, pad + lines[rng.choice(others)].lstrip(), rng)
+        if new is not None and not any(is_near(new, lines[i]) for i in range(one.start, one.close)):
             shown = frozenset({*range(one.start, one.body), one.close})
             return Plan((Op(one.close, one.close, (new,)),), shown, above=0, below=0, header="never")
     return None

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from textwrap import dedent
 
 from benchmarks.kinds.shape import HASHES, indent, is_blank, is_closer, margin, owners
 from benchmarks.kinds.sources import Source
@@ -76,6 +77,7 @@ class _Look:
     headers: str
     above: int
     below: int
+    is_dedented: bool
 
 
 MARKERS = (
@@ -124,7 +126,7 @@ def compose(source: Source, plan: Plan, rng: random.Random) -> Edit | None:
     after = source.with_lines(apply_ops(source.lines, plan.ops))
     if after == source.text or not after.strip() or after.endswith("\n\n"):
         return None
-    look = _draw_look(rng, is_bare=not plan.above or not plan.below)
+    look = _draw_look(source, plan, rng)
     for more in range(4):
         shown = _shown(source, plan, look, more)
         if shown is None or not _is_framed(source, plan, shown):
@@ -135,6 +137,8 @@ def compose(source: Source, plan: Plan, rng: random.Random) -> Edit | None:
         n_places = count_places(source, parts)
         if (n_places == 1 and not plan.places) or (n_places > 1 and plan.places):
             update = _render(source, parts, look, rng)
+            if look.is_dedented and count_places(source, parts, is_flat=True) == 1:
+                update = dedent(update)
             wanted = tuple(_read_at(source, plan, place) for place in plan.places)
             return Edit(update, after, wanted) if len(set(wanted)) == len(wanted) else None
         if plan.places:
@@ -148,7 +152,9 @@ def _read_at(source: Source, plan: Plan, place: int) -> str:
     return source.with_lines(apply_ops(source.lines, ops))
 
 
-def _draw_look(rng: random.Random, *, is_bare: bool) -> _Look:
+def _draw_look(source: Source, plan: Plan, rng: random.Random) -> _Look:
+    is_bare = not plan.above or not plan.below
+    may_dedent = not plan.places and source.language not in {"yaml", "markdown", "makefile", "dockerfile"}
     first = rng.choice(MARKERS)
     return _Look(
         markers=(first,) if rng.random() < 0.7 else (first, rng.choice(MARKERS)),
@@ -159,6 +165,7 @@ def _draw_look(rng: random.Random, *, is_bare: bool) -> _Look:
         headers=rng.choice(("none", "inner", "inner", "all")),
         above=rng.choice((1, 1, 2, 3)),
         below=rng.choice((1, 1, 2, 3)),
+        is_dedented=rng.random() < 0.2 and may_dedent,
     )
 
 
@@ -297,10 +304,10 @@ def _parts(source: Source, all_ops: Sequence[Op], shown: set[int]) -> list[_Part
 
 
 @lru_cache(maxsize=256)
-def _where(source: Source) -> dict[str, list[int]]:
+def _where(source: Source, *, is_flat: bool) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for i, line in enumerate(source.lines):
-        found.setdefault(line.rstrip(), []).append(i)
+        found.setdefault(line.strip() if is_flat else line.rstrip(), []).append(i)
     return found
 
 
@@ -314,14 +321,14 @@ def _read_back(source: Source, plan: Plan, shown: set[int]) -> str:
     return source.with_lines([*after, *source.lines[at:]])
 
 
-def count_places(source: Source, parts: Sequence[_Part]) -> int:
-    """In how many places of the file the parts can be read, counted up to two."""
-    where = _where(source)
+def count_places(source: Source, parts: Sequence[_Part], *, is_flat: bool = False) -> int:
+    """In how many places of the file the parts can be read, counted up to two; `is_flat`: whatever the indentation."""
+    where = _where(source, is_flat=is_flat)
     owner = [_owner(source, parts, index) for index in range(len(parts))]
 
     def candidates(text: str, is_key: bool) -> list[int]:
         if not is_key:
-            return where.get(text, [])
+            return where.get(text.strip() if is_flat else text, [])
         return [i for i, line in enumerate(source.lines) if line.lstrip().startswith(text)]
 
     def ways(part: _Part, low: int, high: int) -> list[tuple[int, int]]:
@@ -391,6 +398,10 @@ def _render(source: Source, parts: Sequence[_Part], look: _Look, rng: random.Ran
     lines = source.lines
     out: list[str] = []
     at = 0
+    if parts[0].first == 0:
+        look = replace(look, has_last=True)  # without any marker it would look like the whole file
+    if parts[-1].last == len(lines):
+        look = replace(look, has_first=True)
     for part in parts:
         _put_marker(source, out, range(at, part.first), part.texts[0], look, rng, is_first=at == 0)
         out += part.texts

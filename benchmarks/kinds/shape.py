@@ -6,9 +6,11 @@ No parser: what a file in an unusual layout has is not found, or not offered, as
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from rapidfuzz import fuzz
 
@@ -225,6 +227,8 @@ def _definitions(source: Source) -> Iterator[Definition]:
     for start, line in enumerate(lines):
         match = pattern.match(line) if len(line) < 200 else None
         if match is None or around[start] not in {"", "{"} or is_comment(source, line):
+            continue
+        if source.language == "css" and start > 0 and lines[start - 1].rstrip().endswith(","):
             continue
         name = next(filter(None, match.groups()), "")
         body = _body(source, start)
@@ -500,11 +504,12 @@ def call_parts(line: str) -> tuple[str, list[str], str] | None:
 
 def step(source: Source) -> str:
     """What one level of indentation is in this file."""
-    found = [margin(line) for line in source.lines if margin(line) and not line.lstrip().startswith("*")]
-    if found and sum(one[0] == "\t" for one in found) * 2 > len(found):
+    filled = [line for line in source.lines if line.strip() and not line.lstrip().startswith("*")]
+    if sum(line.startswith("\t") for line in filled) > sum(line.startswith(" ") for line in filled):
         return "\t"
-    widths = {len(one) for one in found if one[0] == " "}
-    return " " * (2 if 2 in widths and source.language not in {"python", "rust", "csharp", "php"} else 4)
+    widths = Counter(indent(below) - indent(above) for above, below in pairwise(filled))
+    likely = (2, 4) if source.language != "python" or not any(widths[n] for n in (4, 8)) else (4,)
+    return " " * max(likely, key=lambda width: (widths[width], -abs(width - 4)))
 
 
 def first_filled(source: Source, at: int) -> int | None:
