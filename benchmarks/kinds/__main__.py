@@ -4,9 +4,9 @@ on and half to check them, and snippets that can be read in several places.
     python -m benchmarks.kinds [--data F.jsonl.xz ...] [--repo DIR ...] --out OUT.jsonl [--edits N] [--seed S]
                                [--split fit|check|twins]
 
-`style` is the kind, `split` its half.  The wanted file is `after`, byte for byte; a kind whose name ends in
-`-ambiguous` and a twin have several readings, `places`, and an answer without a doubt is wrong.  No merger is asked:
-what a snippet means is settled by the plan it is made of.
+`style` is the kind, `split` its half, drawn by the hash of its name among kinds of like difficulty.  The wanted file is
+`after`, byte for byte; a kind whose name ends in `-ambiguous` and a twin have several readings, `places`, and an answer
+without a doubt is wrong.  No merger is asked: what a snippet means is settled by the plan it is made of.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from benchmarks.kinds.sources import Source, read_data, read_repository
 from benchmarks.kinds.twins import find_twin
 
 TRIES = 600
-"""Files looked at for one edit before a kind goes without."""
+"""Files of a language looked at for a kind, beside four for each edit that is wanted of it."""
 PLANS = 3
 """Plans of one file tried until one can be shown clearly."""
 

@@ -131,6 +131,8 @@ def section_added(source: Source, rng: random.Random) -> Plan | None:
             is_comment(source, line) for line in lines[last_filled(source, second) or first : second]
         ):
             continue
+        if any(_opens_other(source, line, lines[first]) for line in lines[first + 1 : second]):
+            continue
         copied = [lines[first].replace(name, fresh, 1), *lines[first + 1 : second]]
         if copied[0] == lines[first] or not any(copied[1:]):
             continue
@@ -141,6 +143,15 @@ def section_added(source: Source, rng: random.Random) -> Plan | None:
                 break
         return Plan((Op(second, second, tuple(copied)),), frozenset({second}))
     return None
+
+
+def _opens_other(source: Source, line: str, head: str) -> bool:
+    """Whether a line inside a section begins something that is not part of it."""
+    if source.language == "toml":
+        return line.startswith("[")
+    if source.language == "markdown":
+        return line.startswith("#")
+    return not is_blank(line) and indent(line) <= indent(head) and not is_closer(line)
 
 
 def _section_name(source: Source, at: int) -> str | None:

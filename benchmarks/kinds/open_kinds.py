@@ -193,6 +193,8 @@ def definition_left_out(source: Source, rng: random.Random) -> Plan | None:
         above = last_filled(source, one.top)
         if below is None or above is None or below == one.end or above == one.top - 1:
             continue
+        if lines[above].rstrip().endswith((":", "{")):
+            continue
         is_last = is_closer(lines[below])
         op = Op(above + 1, below) if is_last else Op(one.top, below)
         return Plan((op,), above=2, below=1 + rng.randrange(2))

@@ -15,19 +15,22 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from textwrap import dedent
 
+from rapidfuzz import fuzz
+
 from benchmarks.kinds.shape import HASHES, indent, is_blank, is_closer, margin, owners
 from benchmarks.kinds.sources import Source
 
 SLACK = 8
-"""Lines that a second reading may replace more than the first."""
+FAR = 400
+"""Lines that a second reading may replace, or delete, more than the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Op:
     """Lines `start:end` of the file become `new`.
 
-    `key` is how the first of them begins, where this alone says which line is meant.  `note` is a remark shown in
-    their place.  `is_exact`: the lines around say by themselves how much goes, as a header and its closing line do.
+    `key` is how the first of them begins, where this alone says which line is meant.  `note` is shown there and not
+    kept.  `is_exact`: the lines around leave no doubt how much is replaced.
     """
 
     start: int
@@ -240,6 +243,36 @@ def _is_framed(source: Source, plan: Plan, shown: set[int]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class _Span:
+    """How many lines one shown line may stand below another: `least` to `most`.  Where `put_in` is set, more than
+    `least` only if the lines between are ones that it may replace, because they resemble it."""
+
+    least: int
+    most: int
+    put_in: str = ""
+
+    def allows(self, lines: Sequence[str], above: int, below: int) -> bool:
+        if not self.least <= below - above <= self.most:
+            return False
+        return not self.put_in or below - above == self.least or self._resembles(lines[above + 1 : below])
+
+    def _resembles(self, between: Sequence[str]) -> bool:
+        return fuzz.ratio("\n".join(filter(None, map(str.strip, between))), self.put_in) > 60
+
+
+def _span(distance: int, changed: Sequence[Op]) -> _Span:
+    """The span of two shown lines that stand this far apart, with these changes between them."""
+    if all(op.is_exact or op.key for op in changed):
+        return _Span(distance, distance)
+    n_gone = sum(op.end - op.start for op in changed)
+    if n_gone == 0:
+        put_in = [line.strip() for op in changed for line in op.new if line.strip()]
+        return _Span(distance, distance + len(put_in) + SLACK, "\n".join(put_in))
+    is_deletion = not any(op.new for op in changed)
+    return _Span(max(1, distance - n_gone), distance + (FAR if is_deletion else SLACK))
+
+
+@dataclass(frozen=True, slots=True)
 class _Part:
     """A stretch that is shown without a gap: `kept` are its unchanged lines and keys as (line, text, is_key)."""
 
@@ -247,8 +280,8 @@ class _Part:
     last: int
     texts: tuple[str, ...]
     kept: tuple[tuple[int, str, bool], ...] = ()
-    spans: tuple[tuple[int, int], ...] = field(default=())
-    """For each of `kept` but the first the fewest and most lines it may stand below the one before."""
+    spans: tuple[_Span, ...] = field(default=())
+    """For each of `kept` but the first how far it may stand below the one before."""
 
 
 def _parts(source: Source, all_ops: Sequence[Op], shown: set[int]) -> list[_Part]:
@@ -258,15 +291,13 @@ def _parts(source: Source, all_ops: Sequence[Op], shown: set[int]) -> list[_Part
     texts: list[str] = []
     kept: list[tuple[int, str, bool]] = []
     changed: list[Op] = []
-    spans: list[tuple[int, int]] = []
+    spans: list[_Span] = []
     first = 0
 
     def keep(i: int, text: str, *, is_key: bool) -> None:
         if kept:
             distance = i - kept[-1][0]
-            n_gone = sum(op.end - op.start for op in changed if op.start >= kept[-1][0])
-            is_exact = all(op.is_exact or op.end == op.start or op.key for op in changed)
-            spans.append((distance, distance) if is_exact else (max(1, distance - n_gone), distance + SLACK))
+            spans.append(_span(distance, changed))
         changed.clear()
         kept.append((i, text, is_key))
 
@@ -334,9 +365,9 @@ def count_places(source: Source, parts: Sequence[_Part], *, is_flat: bool = Fals
     def ways(part: _Part, low: int, high: int) -> list[tuple[int, int]]:
         """First and last line of each way to read a part between two lines."""
         found = [(i, i) for i in candidates(*part.kept[0][1:]) if low <= i < high]
-        for (_, text, is_key), (least, most) in zip(part.kept[1:], part.spans, strict=True):
+        for (_, text, is_key), span in zip(part.kept[1:], part.spans, strict=True):
             at = candidates(text, is_key)
-            found = [(f, i) for f, last in found for i in at if last + least <= i <= last + most and i < high]
+            found = [(f, i) for f, last in found for i in at if i < high and span.allows(source.lines, last, i)]
         return found
 
     def count(index: int, low: int, placed: tuple[int, ...]) -> int:
