@@ -12,7 +12,7 @@ COPY eval eval
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.11-slim AS base
-ENV PYTHONUNBUFFERED=1 HF_HOME=/models APPLY_LOG_FORMAT=json APPLY_LOG_LEVEL=info APPLY_STATE_DIR=/tmp/apply-service
+ENV PYTHONUNBUFFERED=1 HF_HOME=/models APPLY_SERVICE_LOG_FORMAT=json APPLY_SERVICE_LOG_LEVEL=info APPLY_SERVICE_STATE_DIR=/tmp/apply-service
 RUN useradd --uid 10001 --create-home apply && install -d -o apply /models
 COPY constraints.txt /wheels/
 COPY --from=wheel /wheels /wheels
@@ -21,7 +21,7 @@ EXPOSE 8765
 HEALTHCHECK --interval=10s --timeout=3s --start-period=120s \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8765/healthz', timeout=2)"]
 ENTRYPOINT ["apply-service"]
-# Beyond loopback it starts only with API keys (APPLY_KEYS_FILE) or with APPLY_ALLOW_OPEN=true.
+# Beyond loopback it starts only with API keys (APPLY_SERVICE_KEYS_FILE) or with APPLY_SERVICE_ALLOW_OPEN=true.
 CMD ["serve", "--host", "0.0.0.0"]
 
 FROM base AS cpu

@@ -24,7 +24,7 @@ def main() -> None:
     shutil.rmtree(ROOT / "build", ignore_errors=True)  # setuptools would pack what an earlier build left there
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with tempfile.TemporaryDirectory() as folder:
-        environment["APPLY_STATE_DIR"] = folder
+        environment["APPLY_SERVICE_STATE_DIR"] = folder
         scripts = Path(folder, "env", "Scripts" if os.name == "nt" else "bin")
 
         def run(program: str, *arguments: object) -> bytes:

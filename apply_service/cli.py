@@ -26,7 +26,7 @@ from apply_service.commands import output
 from apply_service.errors import ApplyError, FileNotReadable, InvalidField
 from apply_service.isolation import has_current_folder, leave_current_folder
 from apply_service.registry import CHECKS, EDIT_FORMATS
-from apply_service.settings import NO_VALUE, SettingSpec, load_settings, parse_setting, setting_specs
+from apply_service.settings import NO_VALUE, SettingSpec, load_settings, parse_setting, renamed_variables, setting_specs
 
 EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in output.MEANINGS.items())
 SHORT_FLAGS = {"model": "-m", "port": "-p", "server": "-s"}
@@ -114,6 +114,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return output.BAD_REQUEST
             arguments = parse(parser, argv)
             given = {spec.name: getattr(arguments, spec.name, None) for spec in setting_specs()}
+            if not (getattr(arguments, "quiet", False) or getattr(arguments, "background", False)):
+                for old, new in renamed_variables(os.environ).items():
+                    output.write_note(f"The variable {old} is now called {new}.")
             settings = load_settings(given, config=arguments.config)
             module, _, function = arguments.runs.partition(".")
             code: int = getattr(import_module(f"apply_service.commands.{module}"), function)(arguments, settings)

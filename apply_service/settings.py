@@ -3,8 +3,8 @@
 Only this module reads the environment and the configuration file.  `build` turns `Settings` into a running service.
 `serve --help` and the reference in `docs/` are made from the fields below.
 
-Precedence: command line > environment (`APPLY_QUEUE_LIMIT=8`) > file (`queue_limit = 8`, TOML) > default.  An unknown
-key or a value out of range stops the start.
+Precedence: command line > environment (`APPLY_SERVICE_QUEUE_LIMIT=8`) > file (`queue_limit = 8`, TOML) > default.  An
+unknown key or a value out of range stops the start.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ AUTO = "auto"
 RECORD = "record"
 ENV_KEY = "env:"
 """Before the name of a variable that holds a key."""
-ENV_PREFIX = "APPLY_"
-CONFIG_VARIABLE = "APPLY_CONFIG"
+ENV_PREFIX = "APPLY_SERVICE_"
+OLD_ENV_PREFIX = "APPLY_"
+"""Of the same variables in earlier versions.  Other programs use it too."""
+CONFIG_VARIABLE = "APPLY_SERVICE_CONFIG"
 WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 NO_VALUE = "none"
 """What unsets an optional setting, also on the command line, where None is an option that was not given."""
@@ -367,10 +369,11 @@ def load_settings(
 ) -> Settings:
     """The settings in force.  A None in `command_line` counts as not given.  `environment`: by default the process's.
 
-    The file is `config`, else APPLY_CONFIG, else in the platform's configuration folder, where it may be missing.
+    The file is `config`, else APPLY_SERVICE_CONFIG, else in the platform's configuration folder, where it may be
+    missing.  The old names of variables count where the new ones are not set.
     Raises SettingsError, which names the key, its source, its value and the range.
     """
-    environment = os.environ if environment is None else environment
+    environment = with_new_names(os.environ if environment is None else environment)
     values: dict[str, Any] = {}
     if named := config if config is not None else environment.get(CONFIG_VARIABLE):
         values = _read_file(Path(os.path.expanduser(named)))
@@ -389,10 +392,22 @@ def load_settings(
     return Settings(**values)
 
 
+def renamed_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The new name of each of our variables that has its old one."""
+    names = [CONFIG_VARIABLE, *(spec.variable for spec in setting_specs())]
+    old_names = {OLD_ENV_PREFIX + name.removeprefix(ENV_PREFIX): name for name in names}
+    return {old: new for old, new in old_names.items() if old in environment}
+
+
+def with_new_names(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment, with our variables by their new names."""
+    return {new: environment[old] for old, new in renamed_variables(environment).items()} | dict(environment)
+
+
 def own_places(settings: Settings, *, config: str | Path | None = None) -> tuple[Path, ...]:
     """Where state, configuration and keys lie, those of the platform's usual places and those in force: no edit that
     somebody else asks for may reach them.  `config`: as for `load_settings`."""
-    named = [config if config is not None else os.environ.get(CONFIG_VARIABLE), settings.keys_file]
+    named = [config if config is not None else with_new_names(os.environ).get(CONFIG_VARIABLE), settings.keys_file]
     places = [settings.state_path, *(Path(name).expanduser() for name in named if name)]
     with suppress(RuntimeError):  # this user has no home, and so no usual places
         places += [platform_state_path(os.environ), platform_config_path(os.environ).parent]

@@ -8,7 +8,14 @@ import pytest
 
 from apply_service.disk.paths import platform_config_path, platform_state_path
 from apply_service.errors import SettingsError
-from apply_service.settings import Settings, is_color_wanted, load_settings, parse_setting, setting_specs
+from apply_service.settings import (
+    Settings,
+    is_color_wanted,
+    load_settings,
+    parse_setting,
+    renamed_variables,
+    setting_specs,
+)
 
 NO_FILE = {"XDG_CONFIG_HOME": "/nowhere", "APPDATA": "/nowhere"}
 
@@ -29,7 +36,7 @@ def test_defaults_are_loopback_and_embedded() -> None:
 
 def test_precedence_command_line_environment_file_default(tmp_path: Path) -> None:
     config = write_config(tmp_path, "queue_limit = 1\nport = 2\nwindow = 3\n")
-    environment = {"APPLY_PORT": "20", "APPLY_WINDOW": "30"}
+    environment = {"APPLY_SERVICE_PORT": "20", "APPLY_SERVICE_WINDOW": "30"}
     settings = load_settings({"window": 300, "port": None}, environment=environment, config=config)
     assert (settings.queue_limit, settings.port, settings.window) == (1, 20, 300)
     assert settings.max_lines == 200_000
@@ -37,7 +44,7 @@ def test_precedence_command_line_environment_file_default(tmp_path: Path) -> Non
 
 def test_config_file_is_named_by_the_environment_or_found_in_its_place(tmp_path: Path) -> None:
     config = write_config(tmp_path, "port = 1234\n")
-    assert load_settings(environment=NO_FILE | {"APPLY_CONFIG": str(config)}).port == 1234
+    assert load_settings(environment=NO_FILE | {"APPLY_SERVICE_CONFIG": str(config)}).port == 1234
     (tmp_path / "apply-service").mkdir()
     config.rename(tmp_path / "apply-service" / "config.toml")
     assert load_settings(environment={"XDG_CONFIG_HOME": str(tmp_path), "APPDATA": str(tmp_path)}).port == 1234
@@ -48,20 +55,20 @@ def test_config_file_is_named_by_the_environment_or_found_in_its_place(tmp_path:
     [("1", True), ("on", True), ("TRUE", True), ("no", False), ("0", False)],
 )
 def test_words_for_booleans(text: str, value: bool) -> None:
-    assert load_settings(environment=NO_FILE | {"APPLY_ALLOW_REMOTE_CODE": text}).allow_remote_code is value
+    assert load_settings(environment=NO_FILE | {"APPLY_SERVICE_ALLOW_REMOTE_CODE": text}).allow_remote_code is value
 
 
 def test_none_in_the_environment_unsets_an_optional_setting() -> None:
-    assert load_settings(environment=NO_FILE | {"APPLY_WINDOW": "none"}).window is None
+    assert load_settings(environment=NO_FILE | {"APPLY_SERVICE_WINDOW": "none"}).window is None
 
 
 def test_a_list_comes_with_commas_or_as_an_array(tmp_path: Path) -> None:
     assert load_settings(environment=NO_FILE).models == ()
-    assert load_settings(environment=NO_FILE | {"APPLY_MODELS": "a, b=/m"}).models == ("a", "b=/m")
-    assert load_settings(environment=NO_FILE | {"APPLY_MODELS": "none"}).models == ()
+    assert load_settings(environment=NO_FILE | {"APPLY_SERVICE_MODELS": "a, b=/m"}).models == ("a", "b=/m")
+    assert load_settings(environment=NO_FILE | {"APPLY_SERVICE_MODELS": "none"}).models == ()
     config = write_config(tmp_path, 'models = ["a,b", "c"]\n')
     assert load_settings(environment=NO_FILE, config=config).models == ("a,b", "c")
-    assert _error(environment={"APPLY_MODELS": "a,,b"}).value == ("a", "", "b")
+    assert _error(environment={"APPLY_SERVICE_MODELS": "a,,b"}).value == ("a", "", "b")
     for text in ('models = "a"', "models = [1]"):
         assert "models" in _error(config=write_config(tmp_path, text)).message
 
@@ -89,19 +96,28 @@ def test_unknown_key_in_file_environment_and_command_line(tmp_path: Path) -> Non
     config = write_config(tmp_path, "prot = 1\n")
     for error in (
         _error(config=config),
-        _error(environment={"APPLY_PROT": "1"}),
+        _error(environment={"APPLY_SERVICE_PROT": "1"}),
         _error(command_line={"prot": 1}),
     ):
         assert error.value == "prot"
         assert "prot" in error.message
         assert isinstance(error.limit, list)
         assert "port" in error.limit
-    assert "environment" in _error(environment={"APPLY_PROT": "1"}).message
+    assert "environment" in _error(environment={"APPLY_SERVICE_PROT": "1"}).message
     assert str(config) in _error(config=config).message
 
 
 def test_variables_that_are_no_settings_are_let_through() -> None:
-    load_settings(environment=NO_FILE | {"EVAL_DATA": "/data", "PATH": "/bin"})
+    load_settings(environment=NO_FILE | {"EVAL_DATA": "/data", "PATH": "/bin", "APPLY_MIGRATIONS": "1", "APPLY_": ""})
+
+
+def test_variables_by_their_old_names(tmp_path: Path) -> None:
+    old = NO_FILE | {"APPLY_PORT": "20", "APPLY_WINDOW": "30", "APPLY_MIGRATIONS": "1"}
+    settings = load_settings(environment=old | {"APPLY_SERVICE_WINDOW": "300"})
+    assert (settings.port, settings.window) == (20, 300)
+    assert renamed_variables(old) == {"APPLY_PORT": "APPLY_SERVICE_PORT", "APPLY_WINDOW": "APPLY_SERVICE_WINDOW"}
+    config = write_config(tmp_path, "port = 1234\n")
+    assert load_settings(environment={"APPLY_CONFIG": str(config)}).port == 1234
 
 
 @pytest.mark.parametrize(
@@ -121,9 +137,9 @@ def test_variables_that_are_no_settings_are_let_through() -> None:
     ],
 )
 def test_bad_value_names_key_value_and_range(key: str, text: str) -> None:
-    error = _error(environment={f"APPLY_{key}": text})
+    error = _error(environment={f"APPLY_SERVICE_{key}": text})
     assert key.lower() in error.message
-    assert f"APPLY_{key}" in error.message
+    assert f"APPLY_SERVICE_{key}" in error.message
     spec = next(spec for spec in setting_specs() if spec.name == key.lower())
     assert error.limit == spec.range
     assert text in error.message
@@ -213,11 +229,11 @@ def test_keys_are_in_no_repr() -> None:
     [
         {"HOME": "h", "XDG_STATE_HOME": ""},
         {"HOME": "h", "XDG_STATE_HOME": "relative"},
-        {"APPLY_STATE_DIR": "relative"},
-        {"APPLY_STATE_DIR": "/proc/self/cwd/x"},
-        {"APPLY_STATE_DIR": "/dev/fd/../fd/3"},
-        {"APPLY_STATE_DIR": "~nobody-at-all/x"},
-        {"APPLY_STATE_DIR": "/" + "x" * 300},
+        {"APPLY_SERVICE_STATE_DIR": "relative"},
+        {"APPLY_SERVICE_STATE_DIR": "/proc/self/cwd/x"},
+        {"APPLY_SERVICE_STATE_DIR": "/dev/fd/../fd/3"},
+        {"APPLY_SERVICE_STATE_DIR": "~nobody-at-all/x"},
+        {"APPLY_SERVICE_STATE_DIR": "/" + "x" * 300},
     ],
 )
 def test_a_state_folder_is_the_same_whatever_the_current_one_is(

@@ -244,5 +244,6 @@ def _ask_server(body: bytes, settings: Settings, path: str, timeout_s: float | N
     try:
         return client.post(body, path=path, timeout_s=timeout_s)
     except Unauthorized as error:
-        error.remedy = "Give it one by --api-key KEY or APPLY_API_KEY; on its side `apply-service key NAME` makes one."
+        given = "Give it one by --api-key KEY or APPLY_SERVICE_API_KEY"
+        error.remedy = f"{given}; on its side `apply-service key NAME` makes one."
         raise

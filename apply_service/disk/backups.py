@@ -161,7 +161,7 @@ class BackupStore:
             if not isinstance(error, OSError):
                 raise
             message = f"Cannot keep a backup in {folder}: {error.strerror or error}. The file was left alone."
-            remedy = "Set state_dir (--state-dir, APPLY_STATE_DIR) to a folder that can be written."
+            remedy = "Set state_dir (--state-dir, APPLY_SERVICE_STATE_DIR) to a folder that can be written."
             raise FileNotWritable(message, value=str(folder), remedy=remedy) from error
         return entry
 

@@ -329,7 +329,7 @@ class Journal:
         return FileNotWritable(
             f"Cannot keep a journal in {self._folder}: {error.strerror or error}. No file was changed.",
             value=str(self._folder),
-            remedy="Set state_dir (--state-dir, APPLY_STATE_DIR) to a folder that can be written.",
+            remedy="Set state_dir (--state-dir, APPLY_SERVICE_STATE_DIR) to a folder that can be written.",
         )
 
 

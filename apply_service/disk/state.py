@@ -41,7 +41,7 @@ def private_folder(state: Path, *names: str) -> Path:
         raise FileNotWritable(
             f"Cannot use the folder {place}: {error.strerror or error}.",
             value=str(place),
-            remedy="Set state_dir (--state-dir, APPLY_STATE_DIR) to a folder that belongs to you and can be written.",
+            remedy="Set state_dir (--state-dir, APPLY_SERVICE_STATE_DIR) to a folder of yours that can be written.",
         ) from error
     return place
 

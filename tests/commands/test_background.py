@@ -498,10 +498,10 @@ def test_who_is_asked(settings: Settings, silent: socket.socket, monkeypatch: py
     assert chosen("--model", "another") is None
     assert chosen("--server", "none") is None
     assert chosen("--server", "http://127.0.0.1:9") == "http://127.0.0.1:9"
-    monkeypatch.setenv("APPLY_MODEL", "another")
+    monkeypatch.setenv("APPLY_SERVICE_MODEL", "another")
     assert chosen() is None
     monkeypatch.setattr(background, "_is_ready", lambda *_: False)
-    monkeypatch.delenv("APPLY_MODEL")
+    monkeypatch.delenv("APPLY_SERVICE_MODEL")
     assert chosen() is None
 
 
@@ -563,7 +563,7 @@ def test_its_own_state_folder(settings: Settings, folder: Path) -> None:
 @pytest.mark.parametrize("state", ["~nobody-at-all/x", "x" * 300])
 @pytest.mark.parametrize("command", ["start", "status", "stop", "recover", "undo a.py", "apply b.py update.py -i"])
 def test_a_state_folder_that_is_no_name(settings: Settings, command: str, state: str) -> None:
-    environment = {**os.environ, "APPLY_STATE_DIR": state}
+    environment = {**os.environ, "APPLY_SERVICE_STATE_DIR": state}
     words = [sys.executable, "-m", "apply_service.cli", *command.split()]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr

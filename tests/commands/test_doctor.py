@@ -26,7 +26,7 @@ class Found(NamedTuple):
 def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setenv("APPLY_ENGINE", "torch")
+    monkeypatch.setenv("APPLY_SERVICE_ENGINE", "torch")
 
 
 def run(capsysbinary: pytest.CaptureFixture[bytes]) -> tuple[int, dict[str, tuple[bool, str]]]:
@@ -39,7 +39,7 @@ def test_a_drafter_that_does_not_exist(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     monkeypatch.setattr(build, "self_test", lambda name, settings: Found())
-    monkeypatch.setenv("APPLY_DRAFTER", "nonsense")
+    monkeypatch.setenv("APPLY_SERVICE_DRAFTER", "nonsense")
     code, findings = run(capsysbinary)
     assert code == 4
     assert findings["drafter"] == (False, "nonsense: no such drafter")
@@ -60,7 +60,7 @@ def test_all_is_well(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.Captu
 def test_the_embedded_model_needs_no_torch(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    monkeypatch.delenv("APPLY_ENGINE")
+    monkeypatch.delenv("APPLY_SERVICE_ENGINE")
     monkeypatch.setattr(doctor, "MODEL_PACKAGES", ("no-such-package",))
     monkeypatch.setitem(sys.modules, "torch", None)
     code, findings = run(capsysbinary)

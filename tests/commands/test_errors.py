@@ -107,7 +107,7 @@ def test_a_default_drafter_that_does_not_exist_stops_the_start(
 ) -> None:
     loaded: list[str] = []
     monkeypatch.setattr("apply_service.build.load_target", lambda name, settings: loaded.append(name))
-    monkeypatch.setenv("APPLY_DRAFTER", "nonsense")
+    monkeypatch.setenv("APPLY_SERVICE_DRAFTER", "nonsense")
     assert main(command.split()) == 2
     err = capsysbinary.readouterr().err.decode()
     assert last_code() == "bad_setting"

@@ -46,11 +46,11 @@ def test_our_own_files_are_nobodys(folder: Path, name: str, kind: str, monkeypat
     assert not (top / name).exists()
 
 
-@pytest.mark.parametrize("how", ["--config", "APPLY_CONFIG", "keys_file", "state_dir"])
+@pytest.mark.parametrize("how", ["--config", "APPLY_SERVICE_CONFIG", "APPLY_CONFIG", "keys_file", "state_dir"])
 def test_places_that_were_named_are_guarded(folder: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     words = []
     (folder / "c.toml").write_text("")
-    if how in ("--config", "APPLY_CONFIG"):
+    if how in ("--config", "APPLY_SERVICE_CONFIG", "APPLY_CONFIG"):
         name = "c.toml"
         if how == "--config":
             words = ["--config", name]
@@ -58,7 +58,7 @@ def test_places_that_were_named_are_guarded(folder: Path, how: str, monkeypatch:
             monkeypatch.setenv(how, name)
     else:
         name = "own/x"
-        monkeypatch.setenv(f"APPLY_{how.upper()}", str(folder / "own") if how == "state_dir" else "own/x")
+        monkeypatch.setenv(f"APPLY_SERVICE_{how.upper()}", str(folder / "own") if how == "state_dir" else "own/x")
     (folder / "p.diff").write_text(new_file(name))
     assert main(["apply", "--patch", "p.diff", *words]) == 3
     assert last_code() == "outside_roots"
@@ -222,7 +222,7 @@ def test_a_state_folder_of_the_project_brings_nothing_along(folder: Path, monkey
     (folder / ".apply" / "journal").mkdir()
     (folder / ".apply" / "journal" / "0123456789abcdef.json").write_text(json.dumps(note))
     (folder / "whole.txt").write_text("new\n")
-    monkeypatch.setenv("APPLY_STATE_DIR", ".apply")
+    monkeypatch.setenv("APPLY_SERVICE_STATE_DIR", ".apply")
     main(["apply", "a.py", "whole.txt", "-i", "-f", "whole_file", "--strategy", "exact"])
     assert not login.exists()
 

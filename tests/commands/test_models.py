@@ -95,7 +95,7 @@ def server(tmp_path: Path) -> Iterator[tuple[type[Hub], dict[str, str]]]:
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=httpd.serve_forever, daemon=True).start()
     own = {"HF_ENDPOINT": f"http://127.0.0.1:{httpd.server_port}", "HF_HOME": str(tmp_path / "hf")}
-    own |= {"HF_HUB_DISABLE_XET": "1", "APPLY_STATE_DIR": str(tmp_path / "state"), "HF_HUB_OFFLINE": "0"}
+    own |= {"HF_HUB_DISABLE_XET": "1", "APPLY_SERVICE_STATE_DIR": str(tmp_path / "state"), "HF_HUB_OFFLINE": "0"}
     yield handler, {**os.environ, **own}
     httpd.shutdown()
     httpd.server_close()

@@ -78,7 +78,7 @@ def test_an_option_is_never_abbreviated(command: str, capsysbinary: pytest.Captu
 def test_a_server_from_the_environment_takes_none_either(
     folder: object, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    monkeypatch.setenv("APPLY_SERVER", NOWHERE)
+    monkeypatch.setenv("APPLY_SERVICE_SERVER", NOWHERE)
     assert main(["apply", "a.py", "--update", "edit.txt", "--no-allow-remote-code", "--device", "cpu"]) == 2
     assert b": --device, --allow-remote-code would have no effect" in capsysbinary.readouterr().err
 
@@ -94,7 +94,7 @@ def test_engine_settings_of_the_environment_are_no_options(
     folder: object, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They may be meant for `serve` on the same machine."""
-    monkeypatch.setenv("APPLY_DEVICE", "cpu")
-    monkeypatch.setenv("APPLY_MODEL", "m")
+    monkeypatch.setenv("APPLY_SERVICE_DEVICE", "cpu")
+    monkeypatch.setenv("APPLY_SERVICE_MODEL", "m")
     monkeypatch.setattr(sys, "stdin", Stdin(b'{"original": "a", "update": "b"}'))
     assert main(["apply", "--request", "-", "--server", url, "-q", "--json"]) == 0

@@ -54,7 +54,7 @@ def test_every_option_reaches_the_request(
 def test_server_and_other_settings_come_from_the_environment(
     folder: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("APPLY_SERVER", url)
+    monkeypatch.setenv("APPLY_SERVICE_SERVER", url)
     assert main(["apply", "a.py", "--update", "edit.txt"]) == 0
 
 

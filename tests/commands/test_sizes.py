@@ -110,7 +110,7 @@ def test_what_the_users_own_server_does_not_take_is_answered_here(
 
 def test_a_body_that_no_server_takes_is_not_sent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_files(folder)
-    monkeypatch.setenv("APPLY_MAX_BODY_BYTES", "2000")
+    monkeypatch.setenv("APPLY_SERVICE_MAX_BODY_BYTES", "2000")
     monkeypatch.setattr("apply_service.commands.request._ask_server", lambda *_: pytest.fail("it was sent"))
     monkeypatch.setattr(background, "_is_ready", lambda *_: True)
     with held(load_settings()) as (_, publish):

@@ -45,7 +45,7 @@ def test_the_right_name_is_asked_for(
 def test_a_misspelt_variable(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    monkeypatch.setenv("APPLY_MODLE", "embedded")
+    monkeypatch.setenv("APPLY_SERVICE_MODLE", "embedded")
     assert main(["models"]) == 2
     assert b"Did you mean model?" in capsysbinary.readouterr().err
 

@@ -28,7 +28,7 @@ def run_shell(command: str, folder: Path, url: str) -> str:
     if shutil.which("sh") is None:
         pytest.skip("no sh on this machine")
     folders = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    environment = os.environ | {"PATH": folders, "APPLY_SERVER": url, "XDG_CONFIG_HOME": str(folder)}
+    environment = os.environ | {"PATH": folders, "APPLY_SERVICE_SERVER": url, "XDG_CONFIG_HOME": str(folder)}
     done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=300, cwd=folder, env=environment)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()

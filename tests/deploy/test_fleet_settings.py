@@ -12,7 +12,7 @@ def test_settings_by_name_as_yaml_gives_them() -> None:
 
 
 def test_the_environment_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("APPLY_WINDOW", "64")
+    monkeypatch.setenv("APPLY_SERVICE_WINDOW", "64")
     assert fleet_settings({"allow_open": True}).window is None
 
 

@@ -110,18 +110,18 @@ def test_the_lines_of_the_filter(shell: Shell) -> None:
 
 
 def test_the_json_line(shell: Shell) -> None:
-    done = shell.run(blocks("sh")[1], APPLY_SERVER=shell.url)
+    done = shell.run(blocks("sh")[1], APPLY_SERVICE_SERVER=shell.url)
     assert json.loads(done.stdout)["merged_code"] == "a = 1\nb = 20\nc = 3\n"
 
 
 def test_the_clipboard_script(shell: Shell) -> None:
-    done = shell.run("apply-clipboard '-odd name.py'", given=ORIGINAL, APPLY_SERVER=shell.url)
+    done = shell.run("apply-clipboard '-odd name.py'", given=ORIGINAL, APPLY_SERVICE_SERVER=shell.url)
     assert (done.returncode, done.stdout, done.stderr) == (0, MERGED, b"")
 
 
 def test_the_clipboard_script_gives_no_text_where_the_service_refuses(shell: Shell) -> None:
     shell.copy("")
-    done = shell.run("apply-clipboard cart.py", given=ORIGINAL, APPLY_SERVER=shell.url)
+    done = shell.run("apply-clipboard cart.py", given=ORIGINAL, APPLY_SERVICE_SERVER=shell.url)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"apply-service: " in done.stderr
 
@@ -130,7 +130,7 @@ def test_no_temporary_file_stays(shell: Shell, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     for server in (shell.url, "http://127.0.0.1:9"):
-        shell.run("apply-clipboard cart.py", given=ORIGINAL, APPLY_SERVER=server, TMPDIR=str(scratch))
+        shell.run("apply-clipboard cart.py", given=ORIGINAL, APPLY_SERVICE_SERVER=server, TMPDIR=str(scratch))
     assert list(scratch.iterdir()) == []
 
 
@@ -140,7 +140,7 @@ def test_the_key_of_helix_runs_the_script(shell: Shell) -> None:
     assert select == "select_all"
     assert pipe.startswith(":pipe ")
     command = pipe.removeprefix(":pipe ").replace("%{buffer_name}", "src/my cart.py")
-    assert shell.run(command, given=ORIGINAL, APPLY_SERVER=shell.url).stdout == MERGED
+    assert shell.run(command, given=ORIGINAL, APPLY_SERVICE_SERVER=shell.url).stdout == MERGED
 
 
 def test_the_external_tools_of_jetbrains(shell: Shell) -> None:
@@ -150,7 +150,7 @@ def test_the_external_tools_of_jetbrains(shell: Shell) -> None:
     apply, undo = (
         f"{program} {text}".replace("$FilePath$", str(path)) for program, text in zip(programs, arguments, strict=True)
     )
-    assert shell.run(apply, APPLY_SERVER=shell.url).returncode == 0
+    assert shell.run(apply, APPLY_SERVICE_SERVER=shell.url).returncode == 0
     assert path.read_bytes() == MERGED
     assert shell.run(undo).returncode == 0
     assert path.read_bytes() == ORIGINAL

@@ -28,7 +28,7 @@ def test_the_first_script_prints_what_is_shown(tmp_path: Path) -> None:
     shown = re.findall(r"^```diff\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)[0]
     script = script.replace("apply-service", f"'{sys.executable}' -m apply_service.cli")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("APPLY_")}
-    environment |= {"PYTHONPATH": str(ROOT), "APPLY_STATE_DIR": str(tmp_path / "state")}
+    environment |= {"PYTHONPATH": str(ROOT), "APPLY_SERVICE_STATE_DIR": str(tmp_path / "state")}
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode() == shown

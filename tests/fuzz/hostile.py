@@ -463,7 +463,7 @@ def poll(server: Server, line: Connection[Any, Any]) -> None:
 def serving_mcp(folder: Path) -> Iterator[Server]:
     """`apply-service mcp` over HTTP, which answers 404 where the service has its `/healthz`."""
     command = [sys.executable, "-m", "apply_service.cli", "mcp", "--listen", "127.0.0.1:0", "--root", str(folder)]
-    environment = {**os.environ, "APPLY_DEFAULT_TIMEOUT_S": str(DEADLINE_S)}
+    environment = {**os.environ, "APPLY_SERVICE_DEFAULT_TIMEOUT_S": str(DEADLINE_S)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:

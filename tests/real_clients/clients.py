@@ -197,7 +197,7 @@ async def ask_servers() -> None:
             "fast_apply",
             "edit_snippet",
         ),
-        ask_mcp("mcp (PyPI) and apply-service mcp", own, {"APPLY_API_KEY": "KEY"}, "edit_file", "code_edit"),
+        ask_mcp("mcp (PyPI) and apply-service mcp", own, {"APPLY_SERVICE_API_KEY": "KEY"}, "edit_file", "code_edit"),
     ]
     for one in asked:
         await one

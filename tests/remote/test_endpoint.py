@@ -47,13 +47,13 @@ def test_what_is_no_key_stops_the_start_unquoted(key: str) -> None:
 
 
 def test_what_a_server_takes_is_one_of_a_list() -> None:
-    assert load_settings(environment=NO_FILE | {"APPLY_REMOTE_TAKES": "seed, logprobs"}).remote_takes == (
+    assert load_settings(environment=NO_FILE | {"APPLY_SERVICE_REMOTE_TAKES": "seed, logprobs"}).remote_takes == (
         "seed",
         "logprobs",
     )
-    assert load_settings(environment=NO_FILE | {"APPLY_REMOTE_TAKES": "none"}).remote_takes == ()
+    assert load_settings(environment=NO_FILE | {"APPLY_SERVICE_REMOTE_TAKES": "none"}).remote_takes == ()
     with pytest.raises(SettingsError, match=r"remote_takes.*telepathy"):
-        load_settings(environment=NO_FILE | {"APPLY_REMOTE_TAKES": "seed,telepathy"})
+        load_settings(environment=NO_FILE | {"APPLY_SERVICE_REMOTE_TAKES": "seed,telepathy"})
 
 
 def test_a_remote_model_is_one_of_those_that_requests_may_name() -> None:

@@ -394,17 +394,17 @@ const literal = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (c) =
 const AS_CODE = {
   curl(url, request) {
     const quoted = JSON.stringify(request).replaceAll("'", "'\\''");
-    const key = needsKey ? ` \\\n  -H "Authorization: Bearer $APPLY_API_KEY"` : "";
+    const key = needsKey ? ` \\\n  -H "Authorization: Bearer $APPLY_SERVICE_API_KEY"` : "";
     return `curl -s ${url}/v1/apply -H 'Content-Type: application/json'${key} \\\n  -d '${quoted}'\n`;
   },
   python(url, request) {
     const fields = Object.entries(request).map(([name, value]) => `    ${name}=${literal(value)},\n`).join("");
-    const [use, key] = needsKey ? ["import os\n\n", `, api_key=os.environ["APPLY_API_KEY"]`] : ["", ""];
+    const [use, key] = needsKey ? ["import os\n\n", `, api_key=os.environ["APPLY_SERVICE_API_KEY"]`] : ["", ""];
     return `${use}from apply_service.clients.http import HttpClient\nfrom apply_service.types import ApplyRequest\n\nclient = HttpClient(${literal(url)}${key})\nrequest = ApplyRequest(\n${fields})\nprint(client.apply(request).merged_code)\n`;
   },
   typescript(url, request) {
     const fields = Object.entries(request).map(([name, value]) => `  ${name}: ${literal(value)},\n`).join("");
-    const key = needsKey ? ", apiKey: process.env.APPLY_API_KEY" : "";
+    const key = needsKey ? ", apiKey: process.env.APPLY_SERVICE_API_KEY" : "";
     return `import { ApplyClient } from "apply-service-client";\n\nconst client = new ApplyClient({ baseUrl: ${literal(url)}${key} });\nconst answer = await client.apply({\n${fields}});\nconsole.log(answer.merged_code);\n`;
   },
 };

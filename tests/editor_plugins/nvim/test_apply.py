@@ -263,7 +263,7 @@ def test_keys_from_a_function_and_from_the_environment(editor: Editor, tmp_path:
     with replay_server(Script(key="right")) as url:
         ask(editor, url, tmp_path)
         editor.wait_for_note("[unauthorized]")
-        editor.lua("vim.env.APPLY_API_KEY = 'right'")
+        editor.lua("vim.env.APPLY_SERVICE_API_KEY = 'right'")
         editor.command("ApplySnippet a")
         editor.wait_for_status("hunks")
         editor.lua("require('apply_service').setup({ url = ..., api_key = function() return 'wrong' end })", url)
@@ -276,7 +276,7 @@ def test_an_editor_without_vim_system(editor: Editor, tmp_path: Path) -> None:
     editor.lua("vim.system = nil")
     with replay_server(Script("astral", key="k")) as url:
         case = CASES["astral"]
-        editor.lua("vim.env.APPLY_API_KEY = 'k'")
+        editor.lua("vim.env.APPLY_SERVICE_API_KEY = 'k'")
         editor.setup(url=url)
         editor.open(tmp_path / "sample.py", case.original.encode())
         editor.nvim.funcs.setreg("a", case.update)

@@ -80,7 +80,7 @@ def test_a_wrong_key(editor: Editor, tmp_path: Path) -> None:
     with real_server(Settings(keys_file=str(keys), drain_timeout_s=0)) as guarded:
         ask(editor, guarded, tmp_path)
         editor.wait_for_note("[unauthorized]")
-        editor.lua("vim.env.APPLY_API_KEY = ...", secret)
+        editor.lua("vim.env.APPLY_SERVICE_API_KEY = ...", secret)
         editor.command("ApplySnippet a")
         editor.wait_for_status("hunks")
 

@@ -22,6 +22,9 @@ end
 ---@return apply_service.Error|nil
 function M.api_key(options)
   local key = vim.env[options.api_key_env]
+  if key == nil and options.api_key_env == "APPLY_SERVICE_API_KEY" then
+    key = vim.env.APPLY_API_KEY -- its name in earlier versions
+  end
   if options.api_key then
     local ok, given = pcall(options.api_key)
     if not ok or (given ~= nil and type(given) ~= "string") then

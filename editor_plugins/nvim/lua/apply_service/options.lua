@@ -12,7 +12,7 @@ local M = {}
 M.SPECS = {
   ["url"] = { kind = "string", default = "http://127.0.0.1:8765" },
   ["api_key"] = { kind = "function" },
-  ["api_key_env"] = { kind = "string", default = "APPLY_API_KEY" },
+  ["api_key_env"] = { kind = "string", default = "APPLY_SERVICE_API_KEY" },
   ["model"] = { kind = "string" },
   ["strategy"] = { kind = "string", default = "auto", choices = { "auto", "model", "exact" } },
   ["drafter"] = { kind = "string" },
