@@ -196,6 +196,10 @@ def build_parser() -> ArgumentParser:
 
     command = add_command("undo", "undo.run", "[options] FILE")
     command.add_argument("file", metavar="FILE", help="file to bring back")
+    text = "bring back all files that were written with it too, as by a --patch: where one cannot be, none is"
+    command.add_argument("-a", "--all", action="store_true", help=text)
+    text = "folder in which --all may change files (default: the current one); may be repeated"
+    command.add_argument("--root", action="append", metavar="FOLDER", help=text)
     command.add_argument("--force", action="store_true", help="bring it back even if it is read-only")
     _add_settings(command, (), ("state_dir", "max_file_bytes"))
 
@@ -384,11 +388,11 @@ With --server the running service answers and no model is loaded here.
 take back the newest edit of a file
 
 Bring back what FILE held before the newest `apply --in-place`; a file that the edit had created is removed.  Refused
-where the file was changed since.
+where the file was changed since.  With --all the whole of that edit is taken back, in all of its files.
 
   apply-service undo src/app.py
   apply-service undo src/app.py                        # again: the edit before that one
-  apply-service undo ./-odd-name.py                    # ./ before a name that begins with -
+  apply-service undo --all src/app.py                  # the whole patch that changed it
 """,
     "recover": """\
 roll back a batch that was killed while writing

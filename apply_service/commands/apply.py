@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import subprocess
-import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,7 +29,7 @@ from apply_service.commands.request import (
     refused_verdicts,
 )
 from apply_service.commands.suggest import file_hint
-from apply_service.commands.undo import open_store
+from apply_service.commands.undo import open_store, undo_command
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_source
 from apply_service.errors import (
@@ -207,7 +204,5 @@ def _write_back(
     if not write.is_change:
         return f"{source.path}: nothing changes"
     store.write_all([write], is_forced=is_forced)
-    name = f"./{source.path}" if str(source.path).startswith("-") else str(source.path)
-    argument = subprocess.list2cmdline([name]) if sys.platform == "win32" else shlex.quote(name)
     wrote = "wrote" if source.exists else "created"
-    return f"{output.headline(answer)}; {wrote} {source.path}; undo with `apply-service undo {argument}`"
+    return f"{output.headline(answer)}; {wrote} {source.path}; undo with `{undo_command(source.path)}`"

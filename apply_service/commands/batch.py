@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import secrets
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from apply_service.commands import output
@@ -24,6 +24,7 @@ from apply_service.commands.request import (
     read_text,
     refused_verdicts,
 )
+from apply_service.commands.undo import shown, undo_command
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_as_judged
 from apply_service.disk.paths import Roots
@@ -41,7 +42,7 @@ def run(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> 
     settings = answerer.settings
     roots = Roots(arguments.root or ["."], own_places(settings, config=arguments.config))
     wants_diff = arguments.diff or not (arguments.in_place or arguments.json)
-    n_unwritten = 0
+    n_unwritten, written = 0, list[FileWrite]()
     try:
         batch = _read_batch(arguments, settings.max_file_bytes)
         on_disk = BatchFiles(roots, arguments.encoding or UTF8, settings.max_file_bytes)
@@ -56,7 +57,12 @@ def run(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> 
         answer = answerer.batch(json.dumps(request).encode(), len(sources))
         if store is not None:
             is_together = request.get("mode", "all_or_nothing") == "all_or_nothing"
-            write = partial(store.write_all, roots=roots.folders, is_forced=arguments.force)
+            edit = secrets.token_hex(8)
+
+            def write(writes: list[FileWrite]) -> None:
+                store.write_all(writes, roots=roots.folders, is_forced=arguments.force, edit=edit)
+                written.extend(one for one in writes if one.is_change)
+
             n_unwritten = _write_back(answer["items"], sources, write, is_together=is_together)
     except ApplyError as error:
         return output.print_failure(error, is_json=arguments.json)
@@ -72,6 +78,10 @@ def run(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> 
     if code or not arguments.quiet:
         for line in _summary(answer, is_written=arguments.in_place, is_verbose=arguments.verbose):
             output.write_note(line)
+        if written:
+            of_roots = [word for root in arguments.root or () for word in ("--root", root)]
+            options = ["--all", *of_roots] if len(written) > 1 else []
+            output.write_note(f"Undo with `{undo_command(shown(written[0].source.target), *options)}`.")
     return code
 
 
@@ -220,6 +230,5 @@ def _summary(answer: Json, *, is_written: bool, is_verbose: bool) -> Iterator[st
             yield f"  {item['error']['message']}"
             yield f"  {item['error']['remedy']}"
     n_ok = sum(item["status"] == "ok" for item in answer["items"])
-    hint = "; undo one with `apply-service undo FILE`" if is_written and n_ok else ""
     done = "written" if is_written else "can be written"
-    yield f"{answer['status']}: {n_ok} of {len(answer['items'])} files {done}{hint}"
+    yield f"{answer['status']}: {n_ok} of {len(answer['items'])} files {done}"

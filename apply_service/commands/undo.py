@@ -6,27 +6,56 @@ change set whose files were changed since (`--forget`).
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import sys
 from argparse import Namespace
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 from apply_service.commands.output import FILE, OK, print_error, write_json, write_note
 from apply_service.commands.suggest import file_hint
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.journal import Journal, Recovery
-from apply_service.errors import FileError, NoBackup
+from apply_service.disk.paths import Roots
+from apply_service.errors import FileError, NoBackup, UnsupportedParameter
 from apply_service.settings import Settings, own_places
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run `undo`; the exit code.  Raises ApplyError."""
+    if arguments.root and not arguments.all:
+        raise UnsupportedParameter("--root has no effect without --all.", value="--root", remedy="Leave it out.")
     store = open_store(arguments, settings)
+    limits: dict[str, Any] = {"max_bytes": settings.max_file_bytes, "is_forced": arguments.force}
     try:
-        backup = store.undo(arguments.file, max_bytes=settings.max_file_bytes, is_forced=arguments.force)
+        if arguments.all:
+            roots = Roots(arguments.root or ["."], own_places(settings, config=arguments.config))
+            backups = store.undo_all(arguments.file, roots, **limits)
+        else:
+            backups = [store.undo(arguments.file, **limits)]
     except NoBackup as error:
         error.remedy = file_hint(arguments.file) or error.remedy
         raise
-    write_note(f"{arguments.file}: {'as before the edit' if backup.existed else 'removed; the edit had created it'}")
+    for backup in backups:
+        name = arguments.file if backup is backups[-1] else shown(backup.path)
+        write_note(f"{name}: {'as before the edit' if backup.existed else 'removed; the edit had created it'}")
     return OK
+
+
+def undo_command(path: str | Path, *options: str) -> str:
+    """The command that takes back an edit of the file, as it is typed."""
+    name = f"./{path}" if str(path).startswith("-") else str(path)
+    words = ["apply-service", "undo", *options, name]
+    return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
+
+
+def shown(path: str | Path) -> str:
+    """The path as seen from the current folder, if it lies there."""
+    here = os.path.realpath(os.curdir)
+    return os.path.relpath(path, here) if Path(path).is_relative_to(here) else str(path)
 
 
 def recover(arguments: Namespace, settings: Settings) -> int:

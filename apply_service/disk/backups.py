@@ -1,9 +1,9 @@
 """What `--in-place` overwrote or deleted, kept so that `undo` can bring it back.
 
 For each edited file a folder of state holds the bytes before the last few edits and the hash of the bytes after them.
-`undo` takes back the newest edit, and only if the file still is what that edit made of it.  Where several files change
-together, `journal` rolls back with the same bytes.  The folder holds code, so only its owner can read it; no edit
-reaches it, whoever asks for one.
+`undo` takes back the newest edit, and only if the file still is what that edit made of it; `undo_all` does so with
+every file that was written with it.  Where several files change together, `journal` rolls back with the same bytes.
+The folder holds code, so only its owner can read it; no edit reaches it, whoever asks for one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -27,9 +28,9 @@ from apply_service.disk.files import (
     write_atomic,
 )
 from apply_service.disk.journal import Journal, kept_folder, read_mode, read_owner
-from apply_service.disk.paths import lies_in
+from apply_service.disk.paths import Roots, lies_in
 from apply_service.disk.state import open_private, private_folder
-from apply_service.errors import FileChanged, FileNotWritable, InvalidField, NoBackup, OutsideRoots
+from apply_service.errors import FileChanged, FileError, FileNotWritable, InvalidField, NoBackup, OutsideRoots
 
 
 class Backup(NamedTuple):
@@ -44,6 +45,8 @@ class Backup(NamedTuple):
     """Permission bits before the edit, where it changed them or deleted the file."""
     owner: Owner | None = None
     """Whose the file was, where the edit deleted it."""
+    edit: str = ""
+    """The same for all files that were written together; empty in notes of earlier versions."""
 
     @classmethod
     def read(cls, entry: Path, source: SourceFile) -> Self:
@@ -56,6 +59,15 @@ class Backup(NamedTuple):
         return backup._replace(mode=read_mode(backup.mode), owner=read_owner(backup.owner))
 
 
+class Undo(NamedTuple):
+    """What one file is to get back."""
+
+    source: SourceFile
+    backup: Backup
+    entry: Path
+    before: bytes
+
+
 class BackupStore:
     """The backups under one folder, which is created when the first is kept."""
 
@@ -64,11 +76,13 @@ class BackupStore:
         self._n_kept = n_kept
         self._journal = Journal(state_path)
 
-    def write_all(self, writes: Sequence[FileWrite], roots: Sequence[Path] = (), *, is_forced: bool = False) -> None:
+    def write_all(
+        self, writes: Sequence[FileWrite], roots: Sequence[Path] = (), *, is_forced: bool = False, edit: str = ""
+    ) -> None:
         """Carry out all of the writes or none, keeping what the files held.  Writes that change nothing are left out.
-        `roots`: the folders that the files lie in; none: each its own.  `is_forced`: read-only files too.  Raises
-        FileChanged, FileNotWritable: no file is changed; InvalidField: two of the writes are to the same file;
-        OutsideRoots: one is to a file of the state folder."""
+        `roots`: the folders that the files lie in; none: each its own.  `is_forced`: read-only files too.  `edit`: what
+        marks the files of one edit that takes several calls.  Raises FileChanged, FileNotWritable: no file is changed;
+        InvalidField: two of the writes are to the same file; OutsideRoots: one is to a file of the state folder."""
         _refuse_doubles([write.source for write in writes])
         # Deletions last: until the very end, nothing is gone.
         writes = sorted((write for write in writes if write.is_change), key=lambda write: write.data is None)
@@ -79,9 +93,10 @@ class BackupStore:
             if not is_forced:
                 refuse_read_only(write.source)
         kept: dict[int, Path] = {}
+        edit = edit or secrets.token_hex(8)
 
         def keep(i: int) -> None:
-            kept[i] = self._keep(writes[i])
+            kept[i] = self._keep(writes[i], edit)
 
         with self._journal.locked():  # else another writer could be overtaken between check and replacement
             try:
@@ -104,6 +119,37 @@ class BackupStore:
         """Take back the newest edit of the file.  Raises NoBackup: there is none left, or it is damaged; FileChanged:
         the file is not what the edit made of it; FileNotWritable: also where it is read-only and this is not forced;
         TooLarge."""
+        return self._take_back([self._newest(path, max_bytes)], is_forced=is_forced)[0]
+
+    def undo_all(
+        self, path: str | Path, roots: Roots, *, max_bytes: int | None = None, is_forced: bool = False
+    ) -> list[Backup]:
+        """Take back the newest edit of the file in all files that were written with it.  Where one of them cannot be,
+        none is touched.  Raises as `undo`; OutsideRoots: another of the files lies elsewhere."""
+        asked = self._newest(path, max_bytes)
+        undos = [self._newest(roots.resolve(other), max_bytes) for other in self._written_with(asked.backup)]
+        for undo in undos:
+            if undo.backup.edit != asked.backup.edit:
+                message = f"{undo.source.path} was edited again since; no file was changed."
+                remedy = f"Take back that edit first: apply-service undo {undo.source.path}"
+                raise FileChanged(message, value=str(undo.source.path), remedy=remedy)
+        return self._take_back([*undos, asked], is_forced=is_forced)
+
+    def _written_with(self, backup: Backup) -> list[str]:
+        """The other files of the edit, as the notes of all backups tell."""
+        found = set[str]()
+        for note in (self._state / "backups").glob("*/*.json") if backup.edit else ():
+            with (
+                contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError),
+                open(open_private(note, os.O_RDONLY), encoding="ascii") as file,
+            ):
+                values = json.load(file)
+                if values["edit"] == backup.edit:
+                    found.add(str(values["path"]))
+        return sorted(found - {backup.path})
+
+    def _newest(self, path: str | Path, max_bytes: int | None) -> Undo:
+        """Find the newest edit of the file.  Raises as `undo`."""
         source = read_source(path, needs_folder=False, max_bytes=max_bytes)
         self._refuse_own(source)
         place = kept_folder(self._state, source.target)
@@ -129,21 +175,36 @@ class BackupStore:
         if source.sha256 != backup.after_sha256:
             message = f"{source.path} was changed after the edit; it was left alone."
             raise FileChanged(message, value=str(source.path), remedy=f"The bytes before the edit are in {entry}.")
-        if not is_forced:
-            refuse_read_only(source)
-        with self._journal.locked():
-            write_atomic(source, before if backup.existed else None, mode=backup.mode, owner=backup.owner)
-        _discard(entry)
-        return backup
+        return Undo(source, backup, entry, before)
 
-    def _keep(self, write: FileWrite) -> Path:
+    def _take_back(self, undos: Sequence[Undo], *, is_forced: bool) -> list[Backup]:
+        """Give every file what it held.  Raises FileChanged, FileNotWritable."""
+        for undo in undos:
+            if not is_forced:
+                refuse_read_only(undo.source)
+        done: list[Backup] = []
+        with self._journal.locked():
+            for source, backup, entry, before in undos:
+                try:
+                    write_atomic(source, before if backup.existed else None, mode=backup.mode, owner=backup.owner)
+                except FileError as error:
+                    if done:
+                        error.remedy += (
+                            f" {len(done)} of {len(undos)} files are back; the same command takes back the rest."
+                        )
+                    raise
+                _discard(entry)
+                done.append(backup)
+        return done
+
+    def _keep(self, write: FileWrite, edit: str) -> Path:
         """Keep what the file holds; where.  No other writer is at it, so what has no note is of one that died."""
         source = write.source
         folder = private_folder(*kept_folder(self._state, source.target))
         after = None if write.data is None else sha256_of(write.data)
         mode = source.mode if write.data is None or write.mode is not None else None
         owner = source.owner if write.data is None else None
-        backup = Backup(str(source.target), source.exists, sha256_of(source.data), after, mode, owner)
+        backup = Backup(str(source.target), source.exists, sha256_of(source.data), after, mode, owner, edit)
         entries = _entries(folder)
         entry = folder / f"{max((int(one.stem) for one in entries), default=0) + 1:08d}.bytes"
         try:

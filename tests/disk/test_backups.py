@@ -7,13 +7,15 @@ import stat
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 
 from apply_service.disk import backups, files, journal
 from apply_service.disk.backups import BackupStore
-from apply_service.disk.files import FileWrite, SourceFile, read_source
+from apply_service.disk.files import FileWrite, SourceFile, read_source, write_atomic
+from apply_service.disk.paths import Roots
 from apply_service.errors import FileChanged, FileNotWritable, NoBackup, OutsideRoots
 from tests.other_user import as_user, let_in, needs_root
 
@@ -347,3 +349,78 @@ def test_a_batch_stages_nothing_where_a_folder_has_become_a_link(store: BackupSt
     found = seen.pop()
     assert found <= {"a", "b"}
     assert {one.name: one.read_bytes() for one in outside.iterdir()} == {"a": b"old", "b": b"old"}
+
+
+# -- a whole edit ------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    for name in ("a.py", "b.py", "gone.py", "alone.py"):
+        (tmp_path / "work" / name).write_bytes(b"v0")
+    return tmp_path / "work"
+
+
+def edit_all(store: BackupStore, work: Path) -> None:
+    after = {"a.py": b"v1", "b.py": b"v1", "gone.py": None, "new.py": b"v1"}
+    store.write_all([FileWrite(read_source(work / name), data) for name, data in after.items()])
+
+
+def held(work: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in work.iterdir()}
+
+
+def test_a_whole_edit_is_undone_and_no_other(store: BackupStore, work: Path) -> None:
+    before = held(work)
+    edit(store, work / "alone.py", b"other")
+    edit_all(store, work)
+    assert len(store.undo_all(work / "b.py", Roots([work]))) == 4
+    assert held(work) == before | {"alone.py": b"other"}
+    with pytest.raises(NoBackup):
+        store.undo_all(work / "b.py", Roots([work]))
+
+
+def test_files_that_are_back_already_are_left_out(store: BackupStore, work: Path) -> None:
+    before = held(work)
+    edit_all(store, work)
+    store.undo(work / "a.py")
+    assert len(store.undo_all(work / "b.py", Roots([work]))) == 3
+    assert held(work) == before
+
+
+@pytest.mark.parametrize("how", ["changed", "edited", "read-only", "elsewhere"])
+def test_no_file_of_an_edit_is_undone_where_one_cannot_be(
+    store: BackupStore, work: Path, tmp_path: Path, how: str
+) -> None:
+    edit_all(store, work)
+    roots = Roots([work])
+    if how == "changed":
+        (work / "b.py").write_bytes(b"by hand")
+    elif how == "edited":
+        edit(store, work / "b.py", b"v2")
+    elif how == "read-only":
+        (work / "b.py").chmod(0o400)
+    else:
+        (tmp_path / "elsewhere").mkdir()
+        roots = Roots([tmp_path / "elsewhere"])
+    after = held(work)
+    with pytest.raises((FileChanged, FileNotWritable, OutsideRoots)):
+        store.undo_all(work / "a.py", roots)
+    assert held(work) == after
+
+
+def test_an_undo_that_fails_midway_goes_on(store: BackupStore, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = held(work)
+    edit_all(store, work)
+    calls = iter((False, True))
+
+    def write(source: SourceFile, data: bytes | None, **more: Any) -> None:
+        if next(calls, False):
+            raise FileNotWritable("The disk is full.", remedy="Make room.")
+        write_atomic(source, data, **more)
+
+    monkeypatch.setattr("apply_service.disk.backups.write_atomic", write)
+    with pytest.raises(FileNotWritable) as caught:
+        store.undo_all(work / "a.py", Roots([work]))
+    assert "1 of 4 files are back; the same command takes back the rest." in caught.value.remedy
+    assert len(store.undo_all(work / "a.py", Roots([work]))) == 3
+    assert held(work) == before

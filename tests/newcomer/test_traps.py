@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from apply_service.cli import main
-from tests.newcomer.test_mistakes import project
+from tests.newcomer.test_mistakes import files, project
 
 __all__ = ["project"]
 
@@ -30,3 +30,32 @@ def test_a_variable_of_ours_by_its_old_name(
     assert main(EDIT) == 0
     assert state.is_dir()
     assert "The variable APPLY_STATE_DIR is now called APPLY_SERVICE_STATE_DIR." in capsys.readouterr().err
+
+
+PATCH = """\
+--- a/a.py
++++ b/a.py
+@@ -1,2 +1,2 @@
+ x = 1
+-y = 2
++y = 3
+--- a/b.py
++++ b/b.py
+@@ -1,2 +1,2 @@
+ x = 1
+-y = 9
++y = 3
+"""
+
+
+def test_undo_of_a_whole_patch(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "p.diff").write_text(PATCH.replace("y = 9", "y = 2"))
+    for name in ("a.py", "b.py"):
+        (project / name).write_text("x = 1\ny = 2\n")
+    before = files(project)
+    assert main(["apply", "--patch", "p.diff", "--in-place"]) == 0
+    assert files(project) != before
+    command = capsys.readouterr().err.splitlines()[-1].removeprefix("Undo with `apply-service ").removesuffix("`.")
+    assert main(command.split()) == 0
+    assert files(project) == before
+    assert "b.py: as before the edit\n" in capsys.readouterr().err
