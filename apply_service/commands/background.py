@@ -289,10 +289,14 @@ def start(arguments: Namespace, settings: Settings) -> int:
         process.terminate()
         raise
     if server is None:
-        remedy = "" if said else f"All that it said: {folder / 'log'}"
-        said = said or _end_of(folder / "log") or f"It ended with code {process.returncode}; is the disk full?"
-        write_note(said.rstrip())
-        raise NotReady("The server did not start.", remedy=remedy)
+        said = said or _end_of(folder / "log")
+        _, begin, error = f"\n{said}".rpartition("\napply-service: ")
+        if begin:
+            write_note(f"apply-service: The server did not start: {error.strip()}")
+            return UNAVAILABLE
+        said = said.strip() or f"It ended with code {process.returncode}; is the disk full?"
+        remedy = f"All that it said: {folder / 'log'}"
+        raise NotReady(f"The server did not start:\n{said}", remedy=remedy)
     # The interpreter of a virtual environment on Windows starts another one, with a pid of its own.
     if sys.platform != "win32" and server.pid != process.pid:
         process.terminate()  # it waits for its turn

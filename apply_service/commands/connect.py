@@ -87,26 +87,28 @@ def run(arguments: Namespace, settings: Settings) -> int:
     store.write_all([FileWrite(source, after.encode("utf-8"))])
     write_note(f"written; `apply-service undo {path}` takes it back")
     write_note(f"{client.title}: {client.note}")
-    if client.entry and own_program() == NAME:
-        write_note(f"where {NAME} lies is not known here; the client has to find it on its path")
     return OK
 
 
-def own_program() -> str:
-    """The file of this command, which a client finds from everywhere: one outside its environment does not find its
-    name, and on Windows would take a program of that name in the project.  The name where this is `python -m`."""
+def own_program() -> list[str]:
+    """What starts this command from everywhere: its file, or the interpreter where there is none.  A client outside the
+    environment does not find the bare name, and on Windows would take a program of that name in the project."""
     path = Path(os.path.abspath(sys.argv[0]))
-    files = (path, path.with_name(path.name + ".exe")) if path.stem == NAME and os.path.dirname(sys.argv[0]) else ()
-    return next((str(file) for file in files if file.is_file()), NAME)
+    named = [path] if path.stem == NAME and os.path.dirname(sys.argv[0]) else []
+    places = [*named, Path(sys.executable).with_name(NAME)]
+    files = (file for place in places for file in (place, place.with_name(place.name + ".exe")))
+    found = next((str(file) for file in files if file.is_file()), None)
+    return [sys.executable, "-P", "-m", "apply_service.cli"] if found is None else [found]
 
 
 # -- the clients -------------------------------------------------------------------------------------------------------
-def all_clients(project: str, server: str | None = None, *, program: str = NAME) -> dict[str, Client]:
+def all_clients(project: str, server: str | None = None, *, program: Sequence[str] = (NAME,)) -> dict[str, Client]:
     """The clients by the names that the command takes.  `server`: the running service, if one is to decide.  `program`:
-    what starts this command."""
+    the words that start this command."""
+    command = program[0]
 
     def mcp(*root: str) -> list[str]:
-        return ["mcp", *root, *(("--server", server) if server else ())]
+        return [*program[1:], "mcp", *root, *(("--server", server) if server else ())]
 
     base = (server or URL).rstrip("/") + "/v1"
     here = ("--root", project)
@@ -116,35 +118,35 @@ def all_clients(project: str, server: str | None = None, *, program: str = NAME)
             "it asks once whether the project's servers may run",
             (".mcp.json",),
             ("mcpServers", NAME),
-            {"command": program, "args": mcp()},
+            {"command": command, "args": mcp()},
         ),
         "cursor": Client(
             "Cursor",
             "switch the server on in its settings",
             (".cursor/mcp.json",),
             ("mcpServers", NAME),
-            {"command": program, "args": mcp("--root", "${workspaceFolder}")},
+            {"command": command, "args": mcp("--root", "${workspaceFolder}")},
         ),
         "codex": Client(
             "Codex",
             "it reads a project's file only if it trusts the project; ~/.codex/config.toml (--file) is always read",
             (".codex/config.toml",),
             ("mcp_servers", NAME),
-            {"command": program, "args": mcp(*here)},
+            {"command": command, "args": mcp(*here)},
         ),
         "opencode": Client(
             "OpenCode",
             "restart it; version 2 may want the entry under mcp.servers, without `enabled`",
             ("opencode.json", "opencode.jsonc"),
             ("mcp", NAME),
-            {"type": "local", "command": [program, *mcp("--root", ".")], "enabled": True},
+            {"type": "local", "command": [command, *mcp("--root", ".")], "enabled": True},
         ),
         "zed": Client(
             "Zed",
             "also for ~/.config/zed/settings.json (--file)",
             (".zed/settings.json",),
             ("context_servers", NAME),
-            {"command": program, "args": mcp(*here)},
+            {"command": command, "args": mcp(*here)},
         ),
         "continue": Client(
             "Continue",
@@ -160,7 +162,7 @@ def all_clients(project: str, server: str | None = None, *, program: str = NAME)
         "codecompanion": Client(
             "codecompanion.nvim",
             "for your Neovim configuration, in versions that have MCP servers",
-            text=CODECOMPANION.format(cmd=", ".join(json.dumps(word) for word in [program, *mcp("--root", ".")])),
+            text=CODECOMPANION.format(cmd=", ".join(json.dumps(word) for word in [command, *mcp("--root", ".")])),
         ),
         "aider": Client("aider", "aider applies its models' edits itself and asks no apply service."),
     }

@@ -21,10 +21,16 @@ from apply_service.disk.files import read_within
 from apply_service.errors import (
     ApplyError,
     BadEncoding,
+    DeadlineExceeded,
     FileNotReadable,
     InvalidField,
+    NotReady,
+    Overloaded,
+    RateLimited,
+    RequestTimeout,
     TooLarge,
     Unauthorized,
+    Unreachable,
     UnsupportedParameter,
 )
 from apply_service.settings import Settings, setting_specs
@@ -44,6 +50,9 @@ OF_THE_ENGINE = tuple(
     spec.name for spec in setting_specs() if spec.group == "engine" and spec.name not in ("model", "drafter")
 )
 """Settings of an engine in this process; model and drafter a server takes as part of the request."""
+OF_THE_SERVER = (TooLarge, InvalidField, Unauthorized, Overloaded, RateLimited, NotReady, Unreachable, RequestTimeout)
+"""Errors that may come of a server's limits or state, not of the edit.  A field that is invalid for its limits, such
+as a long deadline, may be valid here."""
 
 
 # -- options that could have no effect ---------------------------------------------------------------------------------
@@ -156,23 +165,27 @@ def refused_verdicts(answer: Mapping[str, Any], request: Mapping[str, Any]) -> l
 @dataclass(slots=True)
 class Answerer:
     """Who answers: the server of the settings, or this process.  `is_unbidden`: the server is the user's own, and was
-    not named: what is too large for it, this process answers, as it would without."""
+    not named: what its limits or its state keep it from, this process answers, as it would without."""
 
     settings: Settings
     is_unbidden: bool
 
     def edit(self, body: bytes, timeout_s: float | None) -> dict[str, Any]:
         """As `answer_request`."""
-        return self._ask(body, lambda settings: answer_request(body, settings, timeout_s))
+        refusals = OF_THE_SERVER if timeout_s is not None else (*OF_THE_SERVER, DeadlineExceeded)
+        return self._ask(body, lambda settings: answer_request(body, settings, timeout_s), refusals)
 
     def batch(self, body: bytes, n_files: int) -> dict[str, Any]:
         """As `answer_batch`."""
-        return self._ask(body, lambda settings: answer_batch(body, settings, n_files))
+        refusals = (*OF_THE_SERVER, DeadlineExceeded)
+        return self._ask(body, lambda settings: answer_batch(body, settings, n_files), refusals)
 
-    def _ask(self, body: bytes, ask: Callable[[Settings], dict[str, Any]]) -> dict[str, Any]:
+    def _ask(
+        self, body: bytes, ask: Callable[[Settings], dict[str, Any]], refusals: tuple[type[ApplyError], ...]
+    ) -> dict[str, Any]:
         if self.is_unbidden:
             if len(body) <= self.settings.max_body_bytes:
-                with contextlib.suppress(TooLarge):
+                with contextlib.suppress(*refusals):
                     return ask(self.settings)
             self.settings, self.is_unbidden = replace(self.settings, server=None), False
         return ask(self.settings)

@@ -517,10 +517,24 @@ def test_that_it_answered_is_told(
 
 def test_a_server_that_does_not_start(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["start", "--drafter", "nonsense"]) == 4
-    err = capsys.readouterr().err
-    assert "The server did not start" in err
-    assert "no such drafter: nonsense" in err
-    assert str(folder.parent / "state" / "apply-service" / "server" / "log") in err
+    first, *more = capsys.readouterr().err.splitlines()
+    assert first.startswith("apply-service: The server did not start: ")
+    assert first.endswith("no such drafter: nonsense")
+    assert any("merged_edit" in line for line in more)
+
+
+def test_a_server_that_dies_without_an_error_of_ours(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crash = "import sys; sys.stderr.write('Traceback of the start\\nValueError: 7\\n'); sys.exit(1)"
+    monkeypatch.setattr(background, "python_command", lambda _: [sys.executable, "-c", crash])
+    assert main(["start"]) == 4
+    assert capsys.readouterr().err.splitlines() == [
+        "apply-service: The server did not start:",
+        "Traceback of the start",
+        "ValueError: 7",
+        f"  All that it said: {folder.parent / 'state' / 'apply-service' / 'server' / 'log'}",
+    ]
 
 
 def test_a_port_that_is_taken(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
@@ -528,8 +542,8 @@ def test_a_port_that_is_taken(settings: Settings, capsys: pytest.CaptureFixture[
         port = str(listener.getsockname()[1])
         assert main(["start", "--port", port]) == 4
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith(f"apply-service: Cannot listen on 127.0.0.1:{port}: ")
-    assert lines[1] == "  Choose another --host or --port; port 0 takes a free one."
+    assert lines[0].startswith(f"apply-service: The server did not start: Cannot listen on 127.0.0.1:{port}: ")
+    assert lines[1:] == ["  Choose another --host or --port; port 0 takes a free one."]
 
 
 def test_a_terminal_is_told_what_is_waited_for(

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from apply_service.cli import CONNECT_CLIENTS, build_parser, main
-from apply_service.commands.connect import all_clients, load_json, merged
+from apply_service.commands.connect import all_clients, load_json, merged, own_program
 
 pytestmark = pytest.mark.usefixtures("folder")
 CLIENTS = all_clients("/project")
@@ -65,7 +66,7 @@ def test_what_is_printed_can_be_read_and_starts_our_server(
         return
     loaders = {"codex": tomllib.loads, "codecompanion": lambda text: {"command": re.findall(r'"([^"]+)"', text)[2:]}}
     (command,) = commands_in(loaders.get(name, json.loads)(out))
-    assert command[0] == "apply-service"
+    assert command[0] == str(Path(sys.executable).with_name("apply-service"))
     arguments = build_parser().parse_args(command[1:])
     assert (arguments.command, arguments.server) == ("mcp", "http://127.0.0.1:9/")
 
@@ -87,8 +88,14 @@ def test_the_command_is_the_file_that_runs(
     assert main(["connect", name]) == 0
     assert json.dumps(str(folder / "bin" / lies)) in capsysbinary.readouterr().out.decode()
     monkeypatch.setattr("sys.argv", [str(folder / "elsewhere" / "cli.py")])
+    monkeypatch.setattr("sys.executable", str(folder / "bin" / "python"))
     assert main(["connect", name]) == 0
-    assert b'"apply-service"' in capsysbinary.readouterr().out
+    assert json.dumps(str(folder / "bin" / lies)) in capsysbinary.readouterr().out.decode()
+    (folder / "bin" / lies).unlink()
+    assert main(["connect", name]) == 0
+    words = re.findall(r'"([^"]+)"', capsysbinary.readouterr().out.decode())
+    at = words.index(str(folder / "bin" / "python"))
+    assert [word for word in words[at + 1 :] if word != "args"][:4] == ["-P", "-m", "apply_service.cli", "mcp"]
 
 
 def test_the_file_of_continue_is_yaml() -> None:
@@ -166,7 +173,7 @@ def test_a_file_that_does_not_fit_is_left_alone_and_the_entry_printed(
     path.write_bytes(text.encode())
     assert main(["connect", name, "--write"]) == 3
     out, err = capsysbinary.readouterr()
-    assert out.decode() == all_clients(str(folder))[name].snippet
+    assert out.decode() == all_clients(str(folder), program=own_program())[name].snippet
     assert why in err.decode()
     assert b"The entry cannot be added" in err
     assert path.read_bytes() == text.encode()

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,16 @@ import pytest
 from apply_service.cli import main
 from apply_service.commands import background
 from apply_service.commands.background import held
+from apply_service.errors import (
+    ApplyError,
+    DeadlineExceeded,
+    InvalidField,
+    NotReady,
+    Overloaded,
+    RateLimited,
+    Unauthorized,
+    Unreachable,
+)
 from apply_service.settings import Settings, load_settings
 from tests.api.test_batch import pipeline_run
 from tests.batch.test_edits import block
@@ -106,6 +117,48 @@ def test_what_the_users_own_server_does_not_take_is_answered_here(
         assert main(["apply", *words, "-i"]) == 0
     assert b"x7 = 2\n" in (folder / "large.py").read_bytes()
     assert "answered by your server" not in capsys.readouterr().err
+
+
+def tiny_edit(folder: Path) -> None:
+    (folder / "a.py").write_bytes(b"x = 1\n")
+    (folder / "edit.txt").write_text(block("x = 1", "x = 2"))
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        *(((), one) for one in (Overloaded, RateLimited, NotReady, Unreachable, Unauthorized, DeadlineExceeded)),
+        (("--timeout", "30"), InvalidField),
+    ],
+)
+def test_what_keeps_the_users_own_server_keeps_nobody(
+    folder: Path, words: tuple[str, ...], error: type[ApplyError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_edit(folder)
+    monkeypatch.setattr(background, "_is_ready", lambda *_: True)
+    monkeypatch.setattr("apply_service.commands.request._ask_server", refusing(error))
+    with held(load_settings()) as (_, publish):
+        publish("http://127.0.0.1:9")
+        assert main(["apply", "a.py", "edit.txt", *words, "--server", "http://127.0.0.1:9"]) != 0
+        assert main(["apply", "a.py", "edit.txt", "-i", *words]) == 0
+    assert (folder / "a.py").read_bytes() == b"x = 2\n"
+
+
+def test_a_deadline_that_was_asked_for_holds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_edit(folder)
+    monkeypatch.setattr(background, "_is_ready", lambda *_: True)
+    monkeypatch.setattr("apply_service.commands.request._ask_server", refusing(DeadlineExceeded))
+    with held(load_settings()) as (_, publish):
+        publish("http://127.0.0.1:9")
+        assert main(["apply", "a.py", "edit.txt", "-i", "--timeout", "3"]) == 4
+    assert (folder / "a.py").read_bytes() == b"x = 1\n"
+
+
+def refusing(error: type[ApplyError]) -> Callable[..., None]:
+    def ask(*_: object) -> None:
+        raise error("No.")
+
+    return ask
 
 
 def test_a_body_that_no_server_takes_is_not_sent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

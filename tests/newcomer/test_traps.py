@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -59,3 +62,21 @@ def test_undo_of_a_whole_patch(project: Path, capsys: pytest.CaptureFixture[str]
     assert main(command.split()) == 0
     assert files(project) == before
     assert "b.py: as before the edit\n" in capsys.readouterr().err
+
+
+def test_an_agent_outside_the_environment_finds_the_command(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    assert main(["connect", "cursor"]) == 0
+    (server,) = json.loads(capsys.readouterr().out)["mcpServers"].values()
+    environment = {"PATH": os.defpath, "XDG_STATE_HOME": str(project.parent)}
+    command = [server["command"], *server["args"][:-2], "--help"]
+    done = subprocess.run(command, capture_output=True, env=environment, cwd=project, check=True)
+    assert b"edit_file" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["undo", "serve"])
+def test_help_counts_the_other_settings(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "--help-all" in line and "also" in line]
+    assert line.endswith("also name the other setting") == (command == "undo")
+    assert "1 settings" not in line
