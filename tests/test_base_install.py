@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from apply_service.cli import build_parser, commands_of
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LEFT_OUT = (
@@ -81,9 +83,22 @@ def test_models_are_listed_but_not_pulled() -> None:
 
 
 def test_the_harness_names_its_extra() -> None:
-    done = run("--help", module="apply_eval")
+    done = run("merge", "--limit", "1", module="apply_eval")
     assert done.returncode == 2
     assert "apply-service[eval]" in done.stderr
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in commands_of(build_parser()))])
+def test_help_needs_no_extra(command: tuple[str, ...]) -> None:
+    done = run(*command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["", "quick", "mine", "merge", "peers", "run", "target", "report", "compare"])
+def test_help_of_the_harness_needs_no_extra(command: str) -> None:
+    done = run(*command.split(), "--help", module="apply_eval")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: apply-eval")
 
 
 def test_extras_named_by_errors_exist() -> None:

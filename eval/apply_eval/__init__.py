@@ -16,7 +16,8 @@ def main() -> int:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         from apply_eval.cli import main as run
+
+        return run()
     except ModuleNotFoundError as error:
         print_error(missing_extra(f"apply-eval takes packages like {error.name}", "eval"))
         return 2
-    return run()

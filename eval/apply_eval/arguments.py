@@ -7,6 +7,10 @@ from argparse import ArgumentTypeError
 SPLITS = ("fit", "check")
 """Parts of a data set: rules and models are fitted on the one and reported on the other."""
 
+DEFAULT_DRAFTERS = ("prompt_lookup", "original", "original_snippet", "merged_edit")
+DIALECTS = ("native", "openai_chat", "code_apply")
+"""Our own dialect, chat completions with Morph's tags, and the structured endpoint of Morph and Relace."""
+
 
 def positive(text: str) -> int:
     """A whole number above zero.  Raises ArgumentTypeError."""

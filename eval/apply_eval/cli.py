@@ -1,6 +1,7 @@
 """`apply-eval`: make data sets of real edits, and measure on them.
 
-Parses arguments, calls one function, prints.  Exit codes: 0 done, 1 the measured thing failed (peers: a wrong answer
+Parses arguments, calls one function, prints.  What needs packages beyond a plain install is imported where it is used,
+so that `--help` needs none.  Exit codes: 0 done, 1 the measured thing failed (peers: a wrong answer
 that no verdict tells; run: a contestant of whom nothing could be scored; compare: a regression), 2 bad arguments or
 data, 130 interrupted.
 """
@@ -15,19 +16,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from rich.console import Console
-
-from apply_eval.arguments import SPLITS, positive, probability
-from apply_eval.compare import print_comparison
+from apply_eval.arguments import DEFAULT_DRAFTERS, DIALECTS, SPLITS, positive, probability
 from apply_eval.datasets import EditKind, chosen_records, write_records
 from apply_eval.errors import DataError
-from apply_eval.loop import DEFAULT_DRAFTERS
 from apply_eval.mine import OWN_EDITS, OWN_LIMIT, OWN_MAX_LINES, MineFilter, StyleMix, mine
-from apply_eval.numbers import print_results, progress
 from apply_eval.provenance import provenance
-from apply_eval.results import read_results
 from apply_eval.scores import CONFIDENCE_THRESHOLD
-from apply_eval.services import DIALECTS
 from apply_service.commands.output import print_error
 from apply_service.errors import ApplyError
 from apply_service.registry import EDIT_FORMATS
@@ -175,7 +169,10 @@ def _add_merge(add: Add) -> None:
 
 
 def _merge(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
     from apply_eval import merge  # loads the grammars
+    from apply_eval.numbers import progress
 
     records, files = chosen_records(arguments.data, updates=arguments.updates, split=arguments.split)
     records = records[: arguments.limit]
@@ -194,7 +191,10 @@ def _merge(arguments: argparse.Namespace) -> int:
 
 
 def _peers(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
     from apply_eval import peers  # loads the grammars
+    from apply_eval.numbers import progress
 
     with progress("peers", None) as advance:
         rows = peers.run_peers(arguments.data, on_case=advance)
@@ -219,7 +219,10 @@ def _add_target(add: Add) -> None:
 
 
 def _target(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
     from apply_eval import decides  # loads the engine
+    from apply_eval.numbers import progress
     from apply_service.build import build_runtime
     from apply_service.settings import Settings
 
@@ -300,7 +303,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    from apply_eval.numbers import print_results
     from apply_eval.report import write_report
+    from apply_eval.results import read_results
 
     results = read_results(arguments.run)
     folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
@@ -311,6 +316,9 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
+    from apply_eval.compare import print_comparison
+    from apply_eval.results import read_results
+
     worse = print_comparison(read_results(arguments.a), read_results(arguments.b), arguments.pair)
     return FAILED if worse else 0
 

@@ -7,9 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from apply_eval.arguments import DEFAULT_DRAFTERS
 from apply_eval.datasets import EditRecord
 from apply_eval.decoders import METHODS, PROMPT_LOOKUP_TOKENS, HfGenerate, Vllm
-from apply_eval.loop import DEFAULT_DRAFTERS, RunOptions
+from apply_eval.loop import RunOptions
 from apply_eval.runners import Runner, alone
 from apply_eval.services import open_server
 from apply_eval.summary import PLAIN, UNDRAFTED_PEER, median

@@ -21,8 +21,6 @@ from apply_eval.services import ServerOptions
 from apply_eval.target import TargetOptions
 from apply_service.errors import ApplyError, Unreachable
 
-DEFAULT_DRAFTERS = ("prompt_lookup", "original", "original_snippet", "merged_edit")
-
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:

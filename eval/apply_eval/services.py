@@ -1,4 +1,4 @@
-"""A service as a contestant, in one of `DIALECTS`.
+"""A service as a contestant, in one of `arguments.DIALECTS`.
 
 A broken connection, a status above 499 and a refused key all mean that there was no answer: they become `ServiceError`s
 (a missing sample).  Other statuses 4xx become `RequestError`s (a refusal).
@@ -32,8 +32,6 @@ from apply_service.errors import (
 )
 from apply_service.remote.messages import UsageIn
 
-DIALECTS = ("native", "openai_chat", "code_apply")
-"""Our own dialect, chat completions with Morph's tags, and the structured endpoint of Morph and Relace."""
 NO_SUCH_PLACE = (401, 403, 404, 405)
 MAX_MESSAGE = 300
 

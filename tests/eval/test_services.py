@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from apply_eval.arguments import DIALECTS
 from apply_eval.runners import MISSING_OVER_HTTP, RequestOptions
-from apply_eval.services import DIALECTS, ServerOptions, open_server
+from apply_eval.services import ServerOptions, open_server
 from apply_service.errors import (
     ApplyError,
     DeadlineExceeded,
