@@ -36,12 +36,13 @@ WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": 
 NO_VALUE = "none"
 """What unsets an optional setting, also on the command line, where None is an option that was not given."""
 NONE_WORDS = ("", NO_VALUE)
-MODEL_ALIASES = (
-    *("auto", "Fast-Apply", "fastapply-1.5b"),
+FOREIGN_MODELS = (
+    *("fastapply-1.5b",),
     *("morph-v2", "morph-v3-fast", "morph-v3-large", "morph/morph-v3-fast", "morph/morph-v3-large"),
     *("relace-apply-2.5-lite", "relace-apply-3", "relace/relace-apply-3", "mercury-coder", "mercury-edit"),
 )
-"""Names that clients of other services send."""
+"""Models of others that clients name by default: they are answered for, but not listed as served."""
+MODEL_ALIASES = ("auto", "Fast-Apply", *FOREIGN_MODELS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from apply_service.api.dialect import (
 from apply_service.api.schema import MAX_SEED, EditOptions, RequestModel
 from apply_service.deadline import Deadline
 from apply_service.errors import CheckFailed, StreamReplaced, Truncated, UnknownModel
-from apply_service.settings import Settings
+from apply_service.settings import FOREIGN_MODELS, Settings
 from apply_service.types import (
     DOUBT,
     ApplyEvent,
@@ -561,7 +561,7 @@ class ModelList(BaseModel):
 
 
 STARTED = int(time.time())
-ONE, ALL = "One of the models", "The models that a request may name"
+ONE, ALL = "A model, or what a name stands for", "The models that are served, and names for them"
 
 
 def _cards(request: Request) -> dict[str, ModelCard]:
@@ -572,7 +572,8 @@ def _cards(request: Request) -> dict[str, ModelCard]:
 @router.get("/v1/apply/models", summary=ALL, responses=error_responses("/v1/models"))
 @router.get("/v1/models", summary=ALL, responses=error_responses("/v1/models"))
 async def models(request: Request) -> ModelList:
-    return ModelList(data=list(_cards(request).values()))
+    cards = _cards(request).values()
+    return ModelList(data=[card for card in cards if card.alias_of is None or card.id not in FOREIGN_MODELS])
 
 
 @router.get("/v1/apply/models/{name:path}", summary=ONE, responses=error_responses("/v1/models"))

@@ -133,7 +133,7 @@ class HttpClient:
         return self._send(BATCH_PATH, decode_batch, payload | {"diff": request.diff})
 
     def models(self) -> tuple[Model, ...]:
-        """The names that requests may give, the service's own model first."""
+        """The models that are served, the service's own first, then names for them."""
         cards = self._send("/v1/models", lambda answer: [(card["id"], card.get("alias_of")) for card in answer["data"]])
         return tuple(Model(*card) for card in cards)
 

@@ -141,6 +141,18 @@ def test_models_are_listed() -> None:
             assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
 
 
+@pytest.mark.parametrize("name", ["fastapply-1.5b", "morph-v3-fast"])
+def test_a_model_that_is_not_served_is_answered_for_but_not_listed(name: str) -> None:
+    run = ScriptedRun()
+    with client(run) as http:
+        assert name not in [card["id"] for card in http.get("/v1/models").json()["data"]]
+        assert http.get(f"/v1/models/{name}").json()["alias_of"] == "embedded"
+        assert http.post("/v1/chat/completions", json=CHAT | {"model": name}).status_code == 200
+    assert [request.model for request in run.requests] == ["embedded"]
+    with client(run, models=(f"{name}=/models/it",)) as http:
+        assert name in [card["id"] for card in http.get("/v1/models").json()["data"]]
+
+
 def test_one_of_our_names_is_sent_predictions() -> None:
     """One client sends them to models with this in their names."""
     with client(ScriptedRun()) as http:
