@@ -46,7 +46,8 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
     Raises:
         InvalidField: `pull` and `rm` need a name, and `list` takes none.
-        UnknownModel: there is no such model, or the hub can't be asked.
+        UnknownModel: there is no such model.
+        Unreachable: the hub can't be asked.
     """
     action, name = arguments.action, arguments.name
     if (name is None) != (action == "list"):

@@ -158,7 +158,7 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
     if isinstance(error.value, str) and isinstance(error.limit, list | tuple):
         from apply_service.commands.suggest import closest
 
-        meant = closest(error.value, _parts(error.limit))
+        meant = closest(error.value, [part for part in _parts(error.limit) if part != error.value])
     if meant is not None:
         more.append(f"Did you mean {meant}?")
     is_said = all(part.casefold() in said for part in _parts(error.limit))

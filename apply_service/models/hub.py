@@ -11,10 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apply_service.errors import MissingDependency, UnknownModel, missing_extra
+from apply_service.errors import (
+    ApplyError,
+    MissingDependency,
+    ModelNotLoadable,
+    UnknownModel,
+    Unreachable,
+    missing_extra,
+)
 from apply_service.models import EMBEDDED
 
 HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
+ERRNO = re.compile(r"\[Errno -?\d+\] ")
 HUB_TIMEOUT_S = 10
 DATA_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 
@@ -69,7 +77,7 @@ def known(name: str) -> KnownModel:
 
 
 def ask(name: str) -> Offer:
-    """What `pull` would download.  Raises UnknownModel: the hub can't be reached, or has no such model."""
+    """What `pull` would download.  Raises UnknownModel: the hub has no such model; Unreachable."""
     model, library = known(name), client()
     try:
         info = library.model_info(model.hub_id, revision=model.revision, timeout=HUB_TIMEOUT_S)
@@ -83,7 +91,7 @@ def ask(name: str) -> Offer:
 
 
 def pull(name: str, revision: str | None = None, *, allow_code: bool = False) -> Path:
-    """Download the missing files of a model.  Returns its folder.  Raises UnknownModel."""
+    """Download the missing files of a model.  Returns its folder.  Raises as `ask`; ModelNotLoadable: no room."""
     model, library = known(name), client()
     patterns = [*DATA_FILES, "*.py"] if allow_code else list(DATA_FILES)
     try:
@@ -109,7 +117,7 @@ def find(name: str) -> Path | None:
 
 def find_or_pull(name: str, *, allow_code: bool) -> Path:
     """The folder of a model by its id, downloaded if need be; a short name has to be pulled first.  Raises
-    UnknownModel: no such model, no network, or a short name whose model is not here."""
+    UnknownModel: no such model, or a short name whose model is not here; Unreachable: no network."""
     folder = find(name)
     if folder is not None and (not allow_code or any(folder.glob("*.py"))):
         return folder
@@ -161,9 +169,24 @@ def first_line(error: Exception) -> str:
     return str(error).strip().split("\n", 1)[0][:300]
 
 
-def _not_found(name: str, error: Exception) -> UnknownModel:
-    """No network, no such model, no permission: all the same to the caller."""
-    return _unknown(name, f"the model could not be found or downloaded: {first_line(error)}")
+def _not_found(name: str, error: Exception) -> ApplyError:
+    """What the client library's error means."""
+    library = client()
+    if isinstance(error, library.errors.HfHubHTTPError) and error.response.status_code < 500:
+        return _unknown(name, f"The hub has no such model, or does not give it to you: {first_line(error)}")
+    is_disk = isinstance(error, OSError) and not isinstance(error, ConnectionError | FileNotFoundError | TimeoutError)
+    if is_disk:
+        return ModelNotLoadable(
+            f"The model could not be downloaded: {first_line(error)}", value=name, remedy="Make room, and try again."
+        )
+    page = f"{library.constants.ENDPOINT}/{known(name).hub_id}/tree/{known(name).revision or 'main'}"
+    return Unreachable(
+        f"The model {name} cannot be downloaded, because the hub does not answer: {ERRNO.sub('', first_line(error))}",
+        value=name,
+        remedy=f"By hand: open {page} on a machine with a network, and copy the files {', '.join(DATA_FILES)} "
+        "into one folder here. The page of each weights file shows its SHA-256: compare it with that of the copy. "
+        "Then name the folder in place of the model: --model FOLDER.",
+    )
 
 
 def _unknown(name: str, message: str) -> UnknownModel:

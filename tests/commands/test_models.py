@@ -165,10 +165,24 @@ def test_a_short_name_asks_for_its_revision_and_is_not_pulled_unasked(
 
 def test_no_such_model_and_no_hub(server: tuple[type[Hub], dict[str, str]]) -> None:
     _, environment = server
-    for words, endpoint in ((("pull", "no/such"), None), (("pull", OWN_ID), "http://127.0.0.1:9")):
-        found = run(environment | ({"HF_ENDPOINT": endpoint} if endpoint else {}), "models", *words)
-        assert found.returncode == 4
-        assert "could not be found or downloaded" in found.stderr
+    found = run(environment, "models", "pull", "no/such")
+    assert found.returncode == 4
+    assert "has no such model" in found.stderr
+    for name, page in (
+        (OWN_ID, f"/{OWN_ID}/tree/main"),
+        ("fastapply-7b", "/Kortix/FastApply-7B-v1.0/tree/main"),
+        ("qwen2.5-coder-0.5b", f"/Qwen/Qwen2.5-Coder-0.5B-Instruct/tree/{hub.KNOWN['qwen2.5-coder-0.5b'].revision}"),
+    ):
+        for gone in ({"HF_ENDPOINT": "http://127.0.0.1:9"}, {"HF_HUB_OFFLINE": "1"}):
+            found = run(environment | gone, "models", "pull", name)
+            assert found.returncode == 4
+            first = found.stderr.splitlines()[0]
+            assert f"The model {name} cannot be downloaded, because the hub does not answer" in first
+            assert page in found.stderr
+            assert "*.safetensors" in found.stderr
+            assert "SHA-256" in found.stderr
+            assert "Did you mean" not in found.stderr
+            assert "Errno" not in found.stderr
 
 
 @pytest.mark.parametrize("words", [["pull"], ["rm"], ["list", "x"]])
