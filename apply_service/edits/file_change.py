@@ -65,12 +65,13 @@ def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -
 
 
 def join_changes(changes: Sequence[FileChange]) -> FileChange:
-    """Several changes of one file as one."""
+    """The changes of one file as one, its hunks numbered."""
+    hunks = (hunk for change in changes for hunk in change.hunks)
     return replace(
         changes[0],
         action=next((change.action for change in changes if change.action != "modify"), "modify"),
         new_path=next((change.new_path for change in changes if change.new_path), None),
-        hunks=tuple(hunk for change in changes for hunk in change.hunks),
+        hunks=tuple(replace(hunk, label=f"hunk {number}") for number, hunk in enumerate(hunks, 1)),
     )
 
 

@@ -95,7 +95,7 @@ class QuotedHunk:
     """One change, with the lines of the file that the edit quotes around it."""
 
     label: str
-    """The name of the hunk in messages, such as "block 2" or "hunk 3"."""
+    """The name of the hunk in messages, such as "block 2" or "hunk 3": its number in the edit of its file."""
     lines: tuple[HunkLine, ...]
     stated_line: int | None = None
     """The line of the original, counted from 0, at which the hunk starts according to the edit."""

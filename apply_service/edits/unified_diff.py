@@ -327,7 +327,6 @@ class _Parser:
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
         self._sections: list[_Section] = []
-        self._n_hunks = 0
         self._last_shown = [at for at, line in enumerate(lines) if line.strip()][-2:]
         self._last_change = max((at for at, line in enumerate(lines) if line[:1] in ("+", "-")), default=-1)
         self._last_header = max((at for at, line in enumerate(lines) if HUNK_HEADER.match(line)), default=-1)
@@ -389,7 +388,6 @@ class _Parser:
         if not self._sections:
             self._sections.append(_Section())
         section = self._sections[-1]
-        self._n_hunks += 1
         counted = None if header.numbers is None else self._counted_end(start, header.numbers[1], header.numbers[3])
         end = counted if counted is not None else start
         while counted is None and end < len(self._lines) and not self._ends_hunk(end):
@@ -410,7 +408,7 @@ class _Parser:
                 )
         without_newline = {self._lines[at - 1][:1] for at, text in body if text.startswith("\\") and at > start}
         hunk = QuotedHunk(
-            f"hunk {self._n_hunks}",
+            "hunk",
             signed_lines(body),
             stated_line=header.stated_line,
             scopes=(header.heading,) if header.heading else (),

@@ -18,7 +18,6 @@ directive.  There are no line numbers: a hunk is found by its context, below the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import count
 
 from apply_service.edits.envelope import is_around
 from apply_service.edits.file_change import Action, FileChange, PatchText, pick_change, predict_change
@@ -88,12 +87,11 @@ def parse_v4a(update: str) -> PatchText:
         raise _malformed("there is no *** Begin Patch", lines[0])
     changes: list[FileChange] = []
     outside = set(range(len(lines)))
-    labels = (f"hunk {number}" for number in count(1))
     for begin, end in spans:
         if lines[end].strip() != END:
             raise _malformed("there is no *** End Patch: the patch may be cut short", lines[end])
         outside -= set(range(begin, end + 1))
-        changes += _read_changes(lines, range(begin + (lines[begin].strip() == BEGIN), end), labels)
+        changes += _read_changes(lines, range(begin + (lines[begin].strip() == BEGIN), end))
     strays = tuple(at for at in sorted(outside) if not is_around(lines[at]) and not is_call(lines[at]))
     ends = {end for _, end in spans}
     for at in strays:
@@ -102,7 +100,7 @@ def parse_v4a(update: str) -> PatchText:
     return PatchText(tuple(changes), strays)
 
 
-def _read_changes(lines: Sequence[str], rows: range, labels: Iterator[str]) -> Iterator[FileChange]:
+def _read_changes(lines: Sequence[str], rows: range) -> Iterator[FileChange]:
     """The changes of one patch, whose inner lines are `rows`."""
     at = next((at for at in rows if lines[at].strip()), rows.stop)
     if at == rows.stop:
@@ -117,7 +115,7 @@ def _read_changes(lines: Sequence[str], rows: range, labels: Iterator[str]) -> I
         if action == "modify":
             line = lines[body[0]] if body else ""
             new_path = line.partition(":")[2].strip() if line.startswith(MOVE_WORDS) else ""
-            hunks = tuple(_read_hunks(lines, body[1:] if new_path else body, labels))
+            hunks = tuple(_read_hunks(lines, body[1:] if new_path else body))
             if not hunks and not new_path:
                 raise _malformed(f"the patch says nothing about {path}", "")
             yield FileChange(path, "rename" if new_path else action, new_path or None, hunks)
@@ -125,14 +123,14 @@ def _read_changes(lines: Sequence[str], rows: range, labels: Iterator[str]) -> I
             if bare := next((k for k in body if lines[k].strip() and lines[k][0] != "+"), None):
                 raise _malformed(f"line {bare + 1} of the new file {path} has no +", lines[bare])
             added = tuple(HunkLine("add", lines[k][1:], k) for k in body if lines[k][:1] == "+")
-            yield FileChange(path, action, None, (QuotedHunk(next(labels), added),))
+            yield FileChange(path, action, None, (QuotedHunk("hunk", added),))
         else:
             end = next((k for k in body if lines[k].strip()), end)
             yield FileChange(path, action)
         at = end
 
 
-def _read_hunks(lines: Sequence[str], rows: range, labels: Iterator[str]) -> Iterator[QuotedHunk]:
+def _read_hunks(lines: Sequence[str], rows: range) -> Iterator[QuotedHunk]:
     """Each hunk: scopes, then lines, up to the next `@@`, the end of the file or that of the part."""
     at = rows.start
     while at < rows.stop:
@@ -157,7 +155,7 @@ def _read_hunks(lines: Sequence[str], rows: range, labels: Iterator[str]) -> Ite
         if scopes and not body:
             raise _malformed(f"line {at} names a place but no change follows", lines[at - 1])
         signed = signed_lines(list(enumerate(body, start)))
-        hunk = QuotedHunk(next(labels), signed, stated, tuple(scopes), scopes_bind=True, is_at_end=is_at_end)
+        hunk = QuotedHunk("hunk", signed, stated, tuple(scopes), scopes_bind=True, is_at_end=is_at_end)
         if signed:
             yield hunk
 

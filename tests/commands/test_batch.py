@@ -94,7 +94,7 @@ def test_one_file_that_does_not_fit_stops_all(
     assert main(["apply", "--patch", "../lost.diff", "--in-place", *options]) == 1
     assert tree(project) == BEFORE
     err = capsysbinary.readouterr().err
-    assert b"dir/c.py: rename: failed\n  hunk 3 " in err
+    assert b"dir/c.py: rename: failed\n  hunk 1 " in err
     assert b"a.py: modify: withheld" in err
     assert main(["undo", "a.py"]) == 3
 

@@ -80,3 +80,13 @@ def test_help_counts_the_other_settings(command: str, capsys: pytest.CaptureFixt
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "--help-all" in line and "also" in line]
     assert line.endswith("also name the other setting") == (command == "undo")
     assert "1 settings" not in line
+
+
+def test_hunks_are_counted_by_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "p.diff").write_text(PATCH)
+    for name in ("a.py", "b.py"):
+        (project / name).write_text("x = 1\ny = 2\n")
+    assert main(["apply", "--patch", "p.diff", "--in-place"]) == 1
+    err = capsys.readouterr().err
+    assert "b.py: hunk 1" in err
+    assert "hunk 2" not in err
