@@ -22,6 +22,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple, get_args
 
+from apply_service.checks.relation import is_edit, refuse_unrelated
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, drive_alone
 from apply_service.drafting.drafter import check_drafter
@@ -48,6 +49,7 @@ from apply_service.errors import (
     BadEncoding,
     CheckFailed,
     EmptyUpdate,
+    Exchanged,
     InvalidField,
     StaleBase,
     Truncated,
@@ -87,6 +89,7 @@ from apply_service.types import (
 BY_MERGER = ("exact", "confirmed", "lattice", "fallback")
 """Strategies whose text is a reading of the merger.  How often the merger is right was counted."""
 INSTRUCTION_ONLY = "instruction"
+READ_AS_CODE = ("lazy_snippet", "whole_file")
 READS_BYTES = frozenset({"unified_diff"})
 """Formats whose edits specify line ends.  Their reader gets the texts with the original line ends."""
 MAX_TEMPERATURE = 2.0
@@ -161,11 +164,14 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
     watch = Stopwatch()
     source = validate(request, runtime)
     job = read_edit(request, detect_language(name=request.language, path=request.path))
+    refuse_exchanged(request, job)
     edit = ReadEdit(source, job, seconds=watch.seconds)
     watch.lap("predict_s")
     if not job.update.strip():  # an instruction alone may touch anything
         return edit
-    edit = edit._replace(checks=edit.check(job.prediction.text))
+    checks = edit.check(job.prediction.text)
+    refuse_unrelated(job, normalise(request.update), checks)
+    edit = edit._replace(checks=checks)
     watch.lap("checks_s")
     if needs_target(request, job, runtime):
         edit = edit._replace(regions=tuple(find_regions(job.prediction, job.original, job.language)))
@@ -246,6 +252,26 @@ def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
     left_out = name_finding(reply, prediction)
     findings = reply.findings if left_out is None else (*reply.findings, left_out)
     return replace(job, update=reply.update, prediction=prediction, findings=findings, format=name)
+
+
+def refuse_exchanged(request: ApplyRequest, job: EditJob) -> None:
+    """Raises Exchanged: only the original looks like an edit, it is the shorter text, and as an edit of the update it
+    has a place."""
+    is_short = len(job.original) < len(job.update)
+    if request.format is not None or job.format not in READ_AS_CODE or not is_short:
+        return
+    if not is_edit(job.original) or is_edit(job.update):
+        return
+    turned = replace(request, original=request.update, update=request.original, path=None)
+    try:
+        is_guess = read_edit(turned, job.language).prediction.certainty is Certainty.GUESS
+    except ApplyError:
+        return
+    if not is_guess:
+        raise Exchanged(
+            "The file looks like an edit of the snippet: the two are exchanged.",
+            remedy="Name the file first, then the snippet. If it is meant so, name the format.",
+        )
 
 
 def is_there_already(update: str, original: str) -> bool:

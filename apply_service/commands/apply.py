@@ -38,6 +38,7 @@ from apply_service.errors import (
     CheckFailed,
     ContextLimitExceeded,
     EmptyUpdate,
+    Exchanged,
     FileNotReadable,
     InvalidField,
     MalformedEdit,
@@ -45,6 +46,7 @@ from apply_service.errors import (
     NulByte,
     ResultError,
     TooLarge,
+    Unrelated,
     UnsupportedParameter,
 )
 from apply_service.settings import AUTO, Settings
@@ -52,7 +54,10 @@ from apply_service.types import DOUBT
 
 PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
 """Options that are copied into the request if the user gave them."""
-ABOUT_THE_FILE = (BadEncoding, NulByte, MalformedEdit, NeedsMoreContext, TooLarge, ContextLimitExceeded, ResultError)
+ABOUT_THE_FILE = (
+    *(BadEncoding, NulByte, MalformedEdit, NeedsMoreContext, Unrelated, Exchanged, TooLarge, ContextLimitExceeded),
+    ResultError,
+)
 """Errors in whose words the file's name is missing."""
 
 

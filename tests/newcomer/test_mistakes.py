@@ -40,8 +40,10 @@ MISTAKES = (
     Mistake("a folder", "apply src snippet.py", 3, "src: it is a folder", "Name a regular file"),
     Mistake("an empty snippet", "apply src/inventory.py empty.py", 2, "empty.py", "Save the edit first"),
     Mistake("nothing in the clipboard", "apply src/inventory.py -", 2, "Standard input", "Save the edit first"),
-    Mistake("a snippet of another file", "apply src/store.go snippet.py", 1, "src/store.go", "--diff"),
-    Mistake("file and snippet exchanged", "apply snippet.py src/inventory.py", 1, "snippet.py", "--diff"),
+    Mistake(
+        "a snippet of another file", "apply src/store.go snippet.py", 2, "in common with the file", "Send the file"
+    ),
+    Mistake("file and snippet exchanged", "apply snippet.py src/inventory.py", 2, "exchanged", "Name the file first"),
     Mistake("a picture as the file", "apply logo.png snippet.py", 2, "logo.png is a binary", "Name a text file"),
     Mistake("a picture as the snippet", "apply src/inventory.py logo.png", 2, "logo.png is a binary", "Name a text"),
     Mistake("a file in another encoding", "apply latin.py snippet.py", 2, "latin.py", "what the file is encoded in"),

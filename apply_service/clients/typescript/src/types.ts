@@ -334,6 +334,7 @@ export type ErrorCode =
   | "empty_update"
   | "engine_failure"
   | "error"
+  | "exchanged"
   | "file_changed"
   | "file_error"
   | "file_not_readable"
@@ -370,5 +371,6 @@ export type ErrorCode =
   | "unknown_field"
   | "unknown_model"
   | "unreachable"
+  | "unrelated"
   | "unsupported_media_type"
   | "unsupported_parameter";

@@ -1,0 +1,88 @@
+"""Whether an edit can be one of this file at all: not one of another file, and not with file and edit exchanged.
+
+Both are refused only on strict evidence, because a wrong refusal is worse than a doubt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from apply_service.edits.code_lines import header_name
+from apply_service.edits.markers import PHRASE, Role, classify, is_marker, strip_comment
+from apply_service.edits.reply import detect_format
+from apply_service.errors import Unrelated
+from apply_service.protocols import EditJob
+from apply_service.syntax.languages import find_language
+from apply_service.types import Certainty, Verdict
+
+WORD = re.compile(r"[A-Za-z_]\w{2,}")
+COMMON = """
+and are async await bool break case catch class const continue def default else end enum except export extends false
+final finally fn for from func function has if impl import in int interface is let match mod module new nil none not
+null package print private protected pub public raise return self static str string struct super switch the then
+this throw throws true try type use var void while with yield
+"""
+COMMON_WORDS = frozenset(COMMON.split())
+"""Words of many languages, and of English, that say nothing of what a text is about."""
+MIN_LINES = 5
+"""A shorter file, or a snippet of fewer words below, may have nothing in common with a right edit."""
+MIN_WORDS, MAX_SHARE = 6, 0.25
+"""Of the snippet's different words: how many there must be, and how many of them the file may have."""
+MIN_WORDS_IF_PARSED, MAX_SHARE_IF_PARSED = 12, 0.1
+"""The same where the file would still parse with the snippet in it."""
+NO_CODE = frozenset({"css", "html", "json", "markdown", "toml", "yaml"})
+"""A new part of such a file often shares no word with the rest."""
+PLACES = frozenset(
+    {"after", "append", "before", "beginning", "below", "above", "bottom", "end", "first", "last", "start", "top"}
+)
+SAYS_WHERE = frozenset({Role.HINT, Role.DELETION, Role.ELSEWHERE, Role.ASIDE, Role.FILE_NAME})
+
+
+def refuse_unrelated(job: EditJob, reply: str, found: Sequence[Verdict]) -> None:
+    """Raises Unrelated: the snippet shares no line, no definition and hardly a word with the file, nothing says where
+    it goes, and its place is a guess.  `reply`: the whole update, prose and all.  `found`: what the checks say of the
+    guess."""
+    prediction, language = job.prediction, find_language(job.language)
+    is_guess = prediction.certainty is Certainty.GUESS and not prediction.determined
+    if not is_guess or job.format != "lazy_snippet" or job.instruction.strip():
+        return
+    if language is None or language.name in NO_CODE:
+        return
+    file, snippet = job.original.split("\n"), job.update.split("\n")
+    roles = classify(snippet, file, language=job.language, path=job.path)
+    lines = [line for line, role in zip(snippet, roles, strict=True) if role is Role.CONTENT]
+    known = {line.strip() for line in file if WORD.search(line)}
+    if len(known) < MIN_LINES or SAYS_WHERE.intersection(roles) or any(line.strip() in known for line in lines):
+        return
+    words_of_file, words = words_in(file), words_in(lines)
+    told = [line for line in reply.split("\n") if line not in snippet or strip_comment(line).is_comment]
+    names = {header_name(line) for line in lines} - {None}
+    if words_in(told) & words_of_file or PLACES.intersection(WORD.findall("\n".join(told).casefold())):
+        return
+    if names.intersection(map(header_name, file)):
+        return
+    is_broken = any(verdict.check == "syntax" for verdict in found)
+    limits = (MIN_WORDS, MAX_SHARE) if is_broken else (MIN_WORDS_IF_PARSED, MAX_SHARE_IF_PARSED)
+    if len(words) >= limits[0] and len(words & words_of_file) <= limits[1] * len(words):
+        raise Unrelated(
+            "The edit has nothing in common with the file.",
+            value=next(line.strip() for line in lines if line.strip())[:200],
+            remedy="Send the file that it is for, or show a line of the file beside each change.",
+        )
+
+
+def words_in(lines: Sequence[str]) -> set[str]:
+    return {word.casefold() for word in WORD.findall("\n".join(lines))} - COMMON_WORDS
+
+
+def is_edit(text: str) -> bool:
+    """Whether the text looks like an edit, and not like a file: it is of a format with signs of its own, or a comment
+    in it stands for code that it leaves out."""
+    lines = text.split("\n")
+    return any(map(_stands_for_code, lines)) or detect_format(text, named=None) != "lazy_snippet"
+
+
+def _stands_for_code(line: str) -> bool:
+    core, is_comment = strip_comment(line)
+    return is_comment and is_marker(line) and PHRASE.search(core) is not None
