@@ -167,7 +167,7 @@ def test_ctrl_c_while_workers_still_start(wait_s: float, model: Path) -> None:
 def test_a_server_says_where_it_is_and_what_to_do_next(capsys: pytest.CaptureFixture[str]) -> None:
     greet("http://127.0.0.1:80", Settings())
     first, *more = capsys.readouterr().err.splitlines()
-    assert first == "serving embedded on http://127.0.0.1:80"
+    assert first == "Serving embedded on http://127.0.0.1:80"
     assert [line for line in more if "http://127.0.0.1:80/ is a page" in line]
     assert [line for line in more if "apply-service apply FILE SNIPPET --server http://127.0.0.1:80" in line]
     greet("http://127.0.0.1:80", Settings(playground="off"))
@@ -241,7 +241,7 @@ def _url(process: "subprocess.Popen[str]") -> str:
     lines = []
     for line in process.stderr:
         lines.append(line)
-        if line.startswith("serving "):
+        if line.startswith("Serving "):
             return line.split(" on ")[1].strip()
     raise AssertionError("the server ended: " + "".join(lines))
 

@@ -303,7 +303,7 @@ def start(arguments: Namespace, settings: Settings) -> int:
         process.wait()
         return _tell_of(server)
     model = "" if settings.model == EMBEDDED else f" -m {settings.model}"
-    write_note(f"your server runs: {server.url} (model {server.models[0]}, pid {server.pid})")
+    write_note(f"Your server runs: {server.url} (model {server.models[0]}, pid {server.pid})")
     write_note(f"  apply-service apply FILE SNIPPET{model}    asks it from now on")
     write_note("  apply-service status    where its key is, for other clients and the page in the browser")
     write_note("  apply-service stop")
@@ -311,7 +311,7 @@ def start(arguments: Namespace, settings: Settings) -> int:
 
 
 def _tell_of(server: UserServer) -> int:
-    write_note(f"your server runs already: {server.url}; stop it with `apply-service stop`")
+    write_note(f"Your server runs already: {server.url}; stop it with `apply-service stop`.")
     return OK
 
 
@@ -329,7 +329,7 @@ def stop(_: Namespace, settings: Settings) -> int:
     with _opened(settings) as record:
         server = None if record is None else _read(record)
         if record is None or server is None:
-            write_note("no server of yours runs; start one with `apply-service start`")
+            write_note("No server of yours runs; start one with `apply-service start`.")
             return OK
         _terminate(server, record)
         until = time.monotonic() + settings.drain_timeout_s + 10
@@ -339,7 +339,7 @@ def stop(_: Namespace, settings: Settings) -> int:
                     message = f"The server (pid {server.pid}) still works on edits."
                     raise NotReady(message, remedy=f"Wait, or end it: kill -9 {server.pid}")
                 time.sleep(POLL_S)
-    write_note("your server has stopped")
+    write_note("Your server has stopped.")
     return OK
 
 
@@ -388,9 +388,9 @@ def status(arguments: Namespace, settings: Settings) -> int:
         found = {} if server is None else {name: value for name, value in server._asdict().items() if name != "key"}
         write_json({"is_running": server is not None, "is_ready": is_ready, **found, "key_file": str(file)})
     elif server is None:
-        write_line("no server of yours runs; start one with `apply-service start`")
+        write_line("No server of yours runs; start one with `apply-service start`.")
     elif not server.url:
-        write_line(f"your server is stopping; pid {server.pid}, model {server.models[0]}")
+        write_line(f"Your server is stopping; pid {server.pid}, model {server.models[0]}")
     else:
         hours, minutes = divmod(int(time.time() - server.started) // 60, 60)
         state = "ready" if is_ready else "busy"

@@ -62,7 +62,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
     if not arguments.write:
         write_note(f"{client.title}: {client.note}")
         if path is not None:
-            write_note(f"for {path}; --write adds it there:")
+            write_note(f"For {path}; --write adds it there:")
         write_out(client.snippet)
         return OK
     if not paths or path is None:
@@ -81,11 +81,11 @@ def run(arguments: Namespace, settings: Settings) -> int:
         message = f"The entry cannot be added: {error}."
         raise FileNotWritable(message, value=str(path), remedy="Add the lines above by hand.") from error
     if after == before:
-        write_note(f"{path} has it already")
+        write_note(f"{path} has it already.")
         return OK
     write_diff(unified_diff_text(before, after, str(path)), settings)
     store.write_all([FileWrite(source, after.encode("utf-8"))])
-    write_note(f"written; `apply-service undo {path}` takes it back")
+    write_note(f"Written; `apply-service undo {path}` takes it back.")
     write_note(f"{client.title}: {client.note}")
     return OK
 

@@ -35,11 +35,11 @@ def run(arguments: Namespace, _: Settings) -> int:
             raise FileNotWritable(
                 f"The file of keys cannot be written: {error.strerror}.", value=str(path), remedy="Name another file."
             ) from error
-        write_note(f"added {arguments.name} to {arguments.file}")
+        write_note(f"Added {arguments.name} to {arguments.file}")
     if not arguments.stdin:
-        write_note("the key, shown this once; the file holds only its hash:")
+        write_note("The key, shown this once; the file holds only its hash:")
         write_line(key)
     if arguments.file is None:
-        write_note("the entry for the file of keys:")
+        write_note("The entry for the file of keys:")
         write_line(entry.rstrip())
     return OK

@@ -205,9 +205,9 @@ def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings
             server_header=False,
             lifespan="on",
         )
-        write_note(f"serving {PATH} on {url_of(listener)}{PATH}")
+        write_note(f"Serving {PATH} on {url_of(listener)}{PATH}")
         if new_key is not None:
-            write_note("the key of this run, shown this once; clients send it as Authorization: Bearer KEY")
+            write_note("The key of this run, shown this once; clients send it as Authorization: Bearer KEY")
             write_line(new_key)
             sys.stdout.flush()
         with handling_signals(lambda *_: None):

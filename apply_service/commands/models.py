@@ -61,7 +61,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
         missing = "" if offer.n_missing == offer.n_bytes else f", {offer.n_missing / 2**20:,.1f} MiB of it to come"
         write_note(f"{model.hub_id}: {offer.n_bytes / 2**20:,.1f} MiB{missing}; licence: {offer.licence}")
         pinned = "pinned" if model.revision else "the newest; not pinned, and kept once it is here"
-        write_note(f"revision {offer.revision} ({pinned})")
+        write_note(f"Revision {offer.revision} ({pinned})")
         write_line(str(hub.pull(name, model.revision)))
         return OK
     if action == "rm":
@@ -71,7 +71,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
             shutil.rmtree(unpacked[name])
         else:
             n_bytes = hub.remove(name)
-        write_note(f"removed {name}: {n_bytes / 2**20:,.1f} MiB")
+        write_note(f"Removed {name}: {n_bytes / 2**20:,.1f} MiB")
         return OK
     listings = list(_listings(settings))
     if arguments.json:

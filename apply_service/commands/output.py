@@ -47,8 +47,10 @@ BETWEEN_REASONS = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
 """The semicolons of a message, but those in code."""
 SURE = re.compile(r"\d+% sure")
 ERRNO = re.compile(r"\[Errno \d+\] ")
-SENTENCE = re.compile(r"^[a-z](?=[a-z]* )")
-"""The first letter of a sentence, which may begin with the name of a file instead."""
+FIRST_LETTER = re.compile(r"^[a-z](?=[a-z]*,? )")
+"""Of a sentence, which may begin with the name of a file instead."""
+LAST_WORD = re.compile(r"[\s(][a-z]+\)?$")
+"""Of a sentence, which may end with a value instead."""
 
 
 def exit_code(error: ApplyError) -> int:
@@ -151,6 +153,7 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
     message = ERRNO.sub("", error.message)
     said = f"{message} {error.remedy}".casefold()
     first, *more = BETWEEN_REASONS.split(message) if len(message) > MAX_LINE_CHARS else [message]
+    first = sentence(first)
     has_value = error.value is not None and bool(str(error.value).strip())
     if has_value and any(part.casefold() not in said for part in _parts(error.value)):
         first = f"{first.rstrip('.')}: {shorten(', '.join(_parts(error.value)), MAX_VALUE_CHARS)}"
@@ -165,9 +168,15 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
     if error.limit not in (None, False, error.value) and not is_said and (meant is None or "one of these" in said):
         more.append(f"Allowed: {shorten(', '.join(_parts(error.limit)), MAX_VALUE_CHARS)}")
     write_note(f"{program}: {first}")
-    for line in (*more, SENTENCE.sub(lambda match: match[0].upper(), error.remedy)):
+    for line in (*more, sentence(error.remedy)):
         if line:
             write_note(_indented(line))
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter and a full stop, but where it begins or ends with a name or a value."""
+    text = FIRST_LETTER.sub(lambda match: match[0].upper(), text)
+    return text if "\n" in text else LAST_WORD.sub(r"\g<0>.", text)
 
 
 def _indented(text: str) -> str:

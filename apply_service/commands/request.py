@@ -109,7 +109,7 @@ def read_bytes(name: str, max_bytes: int) -> bytes:
         if sys.stdin is None:
             raise FileNotReadable("Cannot read standard input: it is closed.", value=name, remedy="Name a file.")
         if sys.stdin.isatty():
-            write_note("reading from the keyboard; Ctrl-D on a line of its own ends it")
+            write_note("Reading from the keyboard; Ctrl-D on a line of its own ends it.")
         return read_within(sys.stdin.buffer, "Standard input", max_bytes)
     try:
         with open(name, "rb") as file:

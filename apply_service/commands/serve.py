@@ -52,12 +52,12 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 def greet(url: str, settings: Settings) -> None:
     """Tell that the server listens, and what to do next."""
-    write_note(f"serving {', '.join((settings.model, *settings.more_models))} on {url}")
+    write_note(f"Serving {', '.join((settings.model, *settings.more_models))} on {url}")
     if settings.has_playground:
-        write_note(f"  {url}/ is a page to try edits on")
+        write_note(f"  {url}/ is a page to try edits on.")
     write_note(f"  {url}/docs is the API; point a client of OpenAI or Morph at {url}/v1")
     write_note(f"  apply-service apply FILE SNIPPET --server {url}")
-    write_note("  Ctrl-C stops it; --log-level info tells each request")
+    write_note("  Ctrl-C stops it; --log-level info tells each request.")
 
 
 def serve(

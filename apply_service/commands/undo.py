@@ -65,7 +65,7 @@ def recover(arguments: Namespace, settings: Settings) -> int:
         notes = journal.forget()
         if arguments.json:
             write_json(notes)
-        write_note(f"{len(notes)} interrupted batches forgotten; their files are as they are")
+        write_note(f"{len(notes)} interrupted batches are forgotten; their files are as they are.")
         return OK
     recoveries = journal.recover()
     if arguments.json:
@@ -73,7 +73,7 @@ def recover(arguments: Namespace, settings: Settings) -> int:
     for recovery in recoveries:
         _note(recovery)
     if not recoveries:
-        write_note("nothing was interrupted")
+        write_note("Nothing was interrupted.")
     return FILE if any(recovery.conflicts or recovery.rejected for recovery in recoveries) else OK
 
 
@@ -92,13 +92,13 @@ def open_store(arguments: Namespace, settings: Settings) -> BackupStore:
 def _note(recovery: Recovery) -> None:
     if recovery.rejected:
         write_note(recovery.rejected)
-        write_note(f"  no file was touched; look at {recovery.note}, then remove it")
+        write_note(f"  No file was touched; look at {recovery.note}, then remove it.")
         return
     if not recovery.conflicts:
         files = ", ".join(recovery.restored) or "no file had been changed"
-        write_note(f"the batch of {recovery.started} was interrupted and is rolled back: {files}")
+        write_note(f"The batch of {recovery.started} was interrupted and is rolled back: {files}")
         return
-    write_note(f"the batch of {recovery.started} was interrupted, and cannot be rolled back:")
+    write_note(f"The batch of {recovery.started} was interrupted, and cannot be rolled back:")
     for path in recovery.conflicts:
         write_note(f"  {path} was changed since, or its bytes are lost")
-    write_note("  its files are as they are; apply-service recover --forget leaves them so")
+    write_note("  Its files are as they are; apply-service recover --forget leaves them so.")

@@ -53,7 +53,7 @@ def _url(process: subprocess.Popen[str]) -> str:
     timer.start()
     for line in process.stderr:
         lines.append(line)
-        if line.startswith("serving "):
+        if line.startswith("Serving "):
             timer.cancel()
             threading.Thread(target=sys.stderr.writelines, args=(process.stderr,), daemon=True).start()
             return line.split(" on ")[1].strip()

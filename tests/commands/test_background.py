@@ -313,7 +313,7 @@ def test_windows_starts_and_stops_one(
     assert started["creationflags"] == 8 | 512
     assert "start_new_session" not in started
     assert main(["stop"]) == 0
-    assert "your server has stopped" in capsys.readouterr().err
+    assert "Your server has stopped." in capsys.readouterr().err
 
 
 def test_there_is_one(settings: Settings) -> None:
@@ -330,8 +330,8 @@ def test_of_two_at_once_the_second_waits(settings: Settings) -> None:
         server = find_server(settings)
         assert server is not None
         assert [process.returncode for process in both] == [0, 0], told
-        assert told[0] == f"your server runs already: {server.url}; stop it with `apply-service stop`\n"
-        assert f"your server runs: {server.url}" in told[1]
+        assert told[0] == f"Your server runs already: {server.url}; stop it with `apply-service stop`.\n"
+        assert f"Your server runs: {server.url}" in told[1]
         assert "runs already" not in (folder_of(settings) / "log").read_text()
     finally:
         assert main(["stop"]) == 0
@@ -350,7 +350,7 @@ def test_one_that_does_not_come_up_makes_room(settings: Settings) -> None:
             process.kill()
             raise
     try:
-        assert "your server runs: " in process.communicate()[1]
+        assert "Your server runs: " in process.communicate()[1]
         assert process.returncode == 0
     finally:
         assert main(["stop"]) == 0
@@ -519,7 +519,7 @@ def test_a_server_that_does_not_start(folder: Path, capsys: pytest.CaptureFixtur
     assert main(["start", "--drafter", "nonsense"]) == 4
     first, *more = capsys.readouterr().err.splitlines()
     assert first.startswith("apply-service: The server did not start: ")
-    assert first.endswith("no such drafter: nonsense")
+    assert first.endswith("No such drafter: nonsense")
     assert any("merged_edit" in line for line in more)
 
 
@@ -568,7 +568,7 @@ def test_its_own_state_folder(settings: Settings, folder: Path) -> None:
     """As the help of `stop` and the remedies of `start` say."""
     state = ("--state-dir", str(folder / "elsewhere"))
     try:
-        assert "your server runs" in start(*state)
+        assert "Your server runs" in start(*state)
         assert main(["status", *state]) == 0
     finally:
         assert main(["stop", *state]) == 0

@@ -56,7 +56,7 @@ def test_errors_of_the_server_are_shown_in_full(
         assert err.decode().splitlines() == [
             "apply-service: a.py: no anchor: def f",
             "  Allowed: one place",
-            "  Show more lines",
+            "  Show more lines.",
         ]
         assert (json.loads(out)["error"]["code"] if options == ["--json"] else out) in ("needs_more_context", b"")
     assert (folder / "a.py").read_bytes() == OLD

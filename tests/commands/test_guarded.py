@@ -92,7 +92,7 @@ def test_a_planted_note_is_never_acted_on(
         note = {"steps": [step], "folders": [], "started": "2026-01-01", **extra}
         (journal / "x.json").write_text(json.dumps(note))
         assert main(["recover"]) == 3
-        assert "no file was touched; look at " in capsys.readouterr().err
+        assert "No file was touched; look at " in capsys.readouterr().err
         assert not hook.exists()
         assert (journal / "x.json.rejected").is_file()
     assert main(["recover"]) == 0

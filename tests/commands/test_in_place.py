@@ -78,7 +78,7 @@ def test_an_answer_in_doubt_is_written_only_where_that_is_allowed(
 ) -> None:
     run.result = replace(run.result, verdicts=(Verdict("doubt", "warning", "80% sure"),))
     assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place"]) == 1
-    assert b"a.py was left alone: 80% sure\n" in capsysbinary.readouterr().err
+    assert b"a.py was left alone: 80% sure.\n" in capsysbinary.readouterr().err
     assert (folder / "a.py").read_bytes() == OLD
     assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place", "--allow-doubt"]) == 0
     assert (folder / "a.py").read_bytes() != OLD

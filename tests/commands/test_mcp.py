@@ -74,7 +74,7 @@ def test_under_a_loading_model_the_process_ends_with_its_own_code(
     assert caught.value.args == (code,)
     said = capsys.readouterr().err
     if isinstance(error, ApplyError):
-        assert "apply-service: lost\n  Find it\n" in said
+        assert "apply-service: lost\n  Find it.\n" in said
     assert ("Traceback" in said) == isinstance(error, ValueError)
 
 

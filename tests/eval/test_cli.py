@@ -89,8 +89,8 @@ def test_limit(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["merge", "--data", "none.jsonl"], "no such data set"),
-        (["mine", "--repo", ".", "--out", "x.jsonl"], "git refused"),
+        (["merge", "--data", "none.jsonl"], "No such data set"),
+        (["mine", "--repo", ".", "--out", "x.jsonl"], "Git refused"),
     ],
 )
 def test_bad_input_is_named_on_stderr(
@@ -129,7 +129,7 @@ def test_an_error_is_told_with_what_offended_and_what_helps(tmp_path: Path, caps
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("apply-eval: ")
     assert str(tmp_path / "none.jsonl") in lines[0]
-    assert lines[1:] == ["  Give the path of a JSONL file"]
+    assert lines[1:] == ["  Give the path of a JSONL file."]
 
 
 def test_the_beginning_of_an_option_is_no_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -468,7 +468,7 @@ def serving_mcp(folder: Path) -> Iterator[Server]:
         assert process.stderr is not None
         try:
             said = process.stderr.readline()
-            if not said.startswith("serving "):
+            if not said.startswith("Serving "):
                 raise RuntimeError(said + process.stderr.read())
             yield Server(said.split()[-1].removesuffix("/mcp"), process.pid)
         finally:
