@@ -60,7 +60,8 @@ def run(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> 
             edit = secrets.token_hex(8)
 
             def write(writes: list[FileWrite]) -> None:
-                store.write_all(writes, roots=roots.folders, is_forced=arguments.force, edit=edit)
+                with output.spinning(f"writing {len(writes)} files"):
+                    store.write_all(writes, roots=roots.folders, is_forced=arguments.force, edit=edit)
                 written.extend(one for one in writes if one.is_change)
 
             n_unwritten = _write_back(answer["items"], sources, write, is_together=is_together)

@@ -206,9 +206,9 @@ def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> 
     request, runtime = call.to_request(), build_runtime(settings)
     source = settings.model_sources.get(request.model or settings.model, "")
     is_slow = request.strategy != "exact" and not runs_on_numpy(source, settings)
-    progress: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-    if is_slow and not source.endswith(".gguf"):  # such a file shows its own progress
-        progress = spinning(f"asking {request.model or settings.model}; `apply-service start` keeps it loaded")
+    text = f"asking {request.model or settings.model}; `apply-service start` keeps it loaded" if is_slow else "merging"
+    shows_own = is_slow and source.endswith(".gguf")
+    progress = contextlib.nullcontext() if shows_own else spinning(text)
     try:  # in this thread: an interrupt stops it, and no thread is left in a forward pass when the process ends
         with progress:
             result = apply(request, runtime)
@@ -240,12 +240,13 @@ def answer_batch(body: bytes, settings: Settings, n_files: int) -> dict[str, Any
     from apply_service.build import build_runtime, open_service
 
     call = BatchRequest.parse(body)
-    if call.patch is not None:
-        result = apply_patch_request(call.to_patch())
-    else:
-        requests = share_deadline(call.to_requests(), settings.default_timeout_s, settings.max_timeout_s)
-        with open_service(build_runtime(settings), replace(settings, small_edit_workers=0)) as service:
-            result = asyncio.run(apply_edits(partial(service.submit, is_patient=True), requests, call.mode))
+    with spinning(f"editing {n_files} files"):
+        if call.patch is not None:
+            result = apply_patch_request(call.to_patch())
+        else:
+            requests = share_deadline(call.to_requests(), settings.default_timeout_s, settings.max_timeout_s)
+            with open_service(build_runtime(settings), replace(settings, small_edit_workers=0)) as service:
+                result = asyncio.run(apply_edits(partial(service.submit, is_patient=True), requests, call.mode))
     answer: dict[str, Any] = json.loads(BatchAnswer.of(result, call).model_dump_json())
     return answer
 
@@ -255,7 +256,8 @@ def _ask_server(body: bytes, settings: Settings, path: str, timeout_s: float | N
 
     client = HttpClient(settings.server or "", api_key=settings.api_key, timeout_s=settings.default_timeout_s)
     try:
-        return client.post(body, path=path, timeout_s=timeout_s)
+        with spinning(f"waiting for {settings.server}"):
+            return client.post(body, path=path, timeout_s=timeout_s)
     except Unauthorized as error:
         given = "Give it one by --api-key KEY or APPLY_SERVICE_API_KEY"
         error.remedy = f"{given}; on its side `apply-service key NAME` makes one."

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from apply_service.commands.output import FILE, OK, print_error, write_json, write_note
+from apply_service.commands.output import FILE, OK, print_error, spinning, write_json, write_note
 from apply_service.commands.suggest import file_hint
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.journal import Journal, Recovery
@@ -33,7 +33,8 @@ def run(arguments: Namespace, settings: Settings) -> int:
     try:
         if arguments.all:
             roots = Roots(arguments.root or ["."], own_places(settings, config=arguments.config))
-            backups = store.undo_all(arguments.file, roots, **limits)
+            with spinning("taking back"):
+                backups = store.undo_all(arguments.file, roots, **limits)
         else:
             backups = [store.undo(arguments.file, **limits)]
     except NoBackup as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,30 @@ def test_help_counts_the_other_settings(command: str, capsys: pytest.CaptureFixt
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "--help-all" in line and "also" in line]
     assert line.endswith("also name the other setting") == (command == "undo")
     assert "1 settings" not in line
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [(EDIT, "merging"), (["apply", "-p", "p.diff", "-i"], "editing 2 files"), (["undo", "-a", "a.py"], "taking back")],
+)
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_what_takes_long_shows_progress_on_a_terminal(
+    words: list[str],
+    shown: str,
+    is_terminal: bool,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("a.py", "b.py"):
+        (project / name).write_text("x = 1\ny = 2\n")
+    (project / "p.diff").write_text(PATCH.replace("y = 9", "y = 2"))
+    if words[0] == "undo":
+        assert main(["apply", "-p", "p.diff", "-i"]) == 0
+    monkeypatch.setattr("apply_service.commands.output.SPIN_S", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
+    assert main(words) == 0
+    assert (f"| {shown} (0 s)" in capsys.readouterr().err) == is_terminal
 
 
 def test_hunks_are_counted_by_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
