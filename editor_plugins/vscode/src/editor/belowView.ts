@@ -5,7 +5,7 @@ import * as vscode from "vscode";
 import { type Below, belowOf, hunkOnPage, neighbourOnPage } from "../core/below.js";
 import type { Origin } from "../core/proposal.js";
 import { createOriginTypes } from "./diffView.js";
-import { editorsOf } from "./documents.js";
+import { editorsOf, moveCursor } from "./documents.js";
 import { kindOf, pageOf, type Pages } from "./pages.js";
 import type { ReviewChange, Reviews } from "./reviews.js";
 import { documentOf } from "./subject.js";
@@ -47,7 +47,7 @@ export class BelowView implements vscode.Disposable {
     const isNamedSo = found.languageId === document.languageId; // the name tells most languages
     const page = isNamedSo ? found : await vscode.languages.setTextDocumentLanguage(found, document.languageId);
     const editor = await vscode.window.showTextDocument(page, { viewColumn, preview: true });
-    this.goTo(editor, 1, -1);
+    await this.goTo(editor, 1, -1);
   }
 
   /** Whether the editor shows a page. */
@@ -71,13 +71,10 @@ export class BelowView implements vscode.Disposable {
   }
 
   /** The cursor to the next or previous hunk of a page. */
-  goTo(editor: vscode.TextEditor, step: 1 | -1, from = editor.selection.active.line): void {
+  async goTo(editor: vscode.TextEditor, step: 1 | -1, from = editor.selection.active.line): Promise<void> {
     const below = this.shownIn(editor.document);
     const line = below === undefined ? null : neighbourOnPage(below, from, step);
-    if (line === null) return;
-    const place = new vscode.Position(line, 0);
-    editor.selection = new vscode.Selection(place, place);
-    editor.revealRange(new vscode.Range(place, place), vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+    if (line !== null) await moveCursor(editor, line);
   }
 
   dispose(): void {

@@ -8,7 +8,7 @@ import { reportOf } from "../core/report.js";
 import type { Review } from "../core/review.js";
 import { BelowView } from "./belowView.js";
 import type { DiffView } from "./diffView.js";
-import { editorsOf, keyOf, nameOf } from "./documents.js";
+import { editorsOf, keyOf, moveCursor, nameOf } from "./documents.js";
 import type { Notices } from "./notices.js";
 import { pageOf, type Pages } from "./pages.js";
 import type { Replies } from "./replies.js";
@@ -30,6 +30,8 @@ export interface CommandParts {
   readonly log: vscode.LogOutputChannel;
 }
 
+/** What a command is given to do nothing. */
+const FIRST_USE = Symbol("first use");
 const NO_DOCUMENT = "Open the file to edit in a text editor first.";
 
 interface Reviewed {
@@ -39,6 +41,8 @@ interface Reviewed {
 
 export class Commands {
   readonly #parts: CommandParts;
+  /** One key after the other: the next finds the cursor where the last one left it. */
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(parts: CommandParts) {
     this.#parts = parts;
@@ -50,12 +54,12 @@ export class Commands {
       applySelectionToFile: () => this.#applySelectionToFile(),
       applyReply: () => this.#applyReply(),
       applyInstruction: () => this.#applyInstruction(),
-      acceptHunk: (about, index) => this.#decideOne("accept", about, index),
-      rejectHunk: (about, index) => this.#decideOne("reject", about, index),
-      acceptAll: () => this.#decideAll("accept"),
-      rejectAll: () => this.#decideAll("reject"),
-      nextHunk: () => this.#goTo(1),
-      previousHunk: () => this.#goTo(-1),
+      acceptHunk: (about, index) => this.#inTurn(() => this.#decideOne("accept", about, index)),
+      rejectHunk: (about, index) => this.#inTurn(() => this.#decideOne("reject", about, index)),
+      acceptAll: () => this.#inTurn(() => this.#decideAll("accept")),
+      rejectAll: () => this.#inTurn(() => this.#decideAll("reject")),
+      nextHunk: () => this.#inTurn(() => this.#goTo(1)),
+      previousHunk: () => this.#inTurn(() => this.#goTo(-1)),
       showVerdicts: () => this.#showVerdicts(),
       openPreview: () => this.#openPreview(),
       openDiff: () => this.#openDiff(),
@@ -64,8 +68,13 @@ export class Commands {
       showOutput: () => this.#parts.log.show(),
     };
     const registered = Object.entries(acts).map(([name, act]) =>
-      vscode.commands.registerCommand(`applyService.${name}`, act),
+      vscode.commands.registerCommand(`applyService.${name}`, (...given: unknown[]) =>
+        given[0] === FIRST_USE ? undefined : act(...given),
+      ),
     );
+    // The editor holds back the first use of a command until it has asked all extensions for it.  A second key would
+    // overtake it: the decision would be made before the cursor has gone to the next hunk.
+    for (const name of Object.keys(acts)) void vscode.commands.executeCommand(`applyService.${name}`, FIRST_USE);
     return vscode.Disposable.from(...registered);
   }
 
@@ -125,6 +134,12 @@ export class Commands {
     return isNotebook ? undefined : document;
   }
 
+  async #inTurn(act: () => Promise<void>): Promise<void> {
+    const turn = this.#last.then(act);
+    this.#last = turn.catch(() => undefined);
+    await turn;
+  }
+
   // -- deciding -------------------------------------------------------------------------------------------------------
   async #decideAll(decision: "accept" | "reject"): Promise<void> {
     const found = this.#reviewed(subject());
@@ -157,10 +172,7 @@ export class Commands {
     if (BelowView.isPage(active)) return this.#parts.belowView.goTo(active, step);
     const editor = editorsOf(document)[0] ?? (await vscode.window.showTextDocument(document));
     const line = lineOfNeighbour(review.proposal, editor.selection.active.line, step);
-    if (line === null) return;
-    const place = new vscode.Position(Math.min(line, document.lineCount - 1), 0);
-    editor.selection = new vscode.Selection(place, place);
-    editor.revealRange(new vscode.Range(place, place), vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+    if (line !== null) await moveCursor(editor, line);
   }
 
   /** The review of a document; the user is told that there is none. */

@@ -69,6 +69,34 @@ export function revealLine(document: vscode.TextDocument, line: number): void {
     editor.revealRange(range, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
 }
 
+const PATIENCE_MS = 1000;
+
+/**
+ * Puts the cursor at the start of a line, and returns once the editor has said that it is there.
+ *
+ * Until then what the editor says of an older move would count as the cursor.
+ */
+export async function moveCursor(editor: vscode.TextEditor, line: number): Promise<void> {
+  const place = new vscode.Position(Math.min(line, editor.document.lineCount - 1), 0);
+  const wanted = new vscode.Selection(place, place);
+  if (!editor.selection.isEqual(wanted)) {
+    const isThere = new Promise<void>((resolve) => {
+      const listener = vscode.window.onDidChangeTextEditorSelection(({ textEditor, selections }) => {
+        if (textEditor === editor && selections[0]?.isEqual(wanted)) end();
+      });
+      const timer = setTimeout(() => end(), PATIENCE_MS); // an editor that was closed says nothing
+      const end = (): void => {
+        clearTimeout(timer);
+        listener.dispose();
+        resolve();
+      };
+    });
+    editor.selection = wanted;
+    await isThere;
+  }
+  editor.revealRange(wanted, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+}
+
 /** All edits in one undo step. The editor refuses them itself where the document has changed since. */
 async function editIn(editor: vscode.TextEditor, edits: readonly OffsetEdit[]): Promise<void> {
   const { document } = editor;

@@ -51,10 +51,14 @@ def service(code_server: CodeServer, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def editor(window: Editor, service: str, request: pytest.FixtureRequest) -> Iterator[Editor]:
-    """The window, with nothing open over its files; what it showed when a test failed goes to runs/vscode-e2e."""
+    """The window, with nothing open over its files.  Where a test fails, what the window shows and what the plugin has
+    logged go to runs/vscode-e2e."""
     window.tidy()
     window.configure(url=service)
     failed_before = request.session.testsfailed
     yield window
     if request.session.testsfailed > failed_before:
-        window.screenshot(ROOT / "runs" / "vscode-e2e" / f"{request.node.name}.png")
+        out = ROOT / "runs" / "vscode-e2e"
+        window.screenshot(out / f"{request.node.name}.png")
+        for log in window.server.data.rglob("Apply Service.log"):
+            shutil.copy(log, out / f"{request.node.name}.log")

@@ -77,6 +77,17 @@ class Editor:
         if self.page.locator(".editor-group-container").count() > 1:
             self.command("View: Single Column Editor Layout")
 
+    def reload(self) -> None:
+        """Load the window anew, and the plugin with it."""
+        self.page.reload()
+        self.wait_until_there()
+        self.wait_for_status("ready")
+
+    def wait_until_there(self) -> None:
+        """Return once the workbench is there."""
+        self.page.locator(".monaco-workbench .statusbar").wait_for()
+        self.page.locator(".explorer-folders-view").wait_for()
+
     # -- files ---------------------------------------------------------------------------------------------------------
     def open(self, name: str, data: bytes | str | None = None) -> None:
         """Open a file of the folder, written before where `data` is given, with the cursor at its start."""
@@ -246,8 +257,8 @@ def open_editor(browser: Browser, server: CodeServer, folder: Path, size: tuple[
         page = context.new_page()
         page.set_default_timeout(60_000)
         page.goto(f"{server.url}/?folder={folder}")
-        page.locator(".monaco-workbench .statusbar").wait_for()
-        page.locator(".explorer-folders-view").wait_for()
-        yield Editor(page, server, folder)
+        editor = Editor(page, server, folder)
+        editor.wait_until_there()
+        yield editor
     finally:
         context.close()

@@ -70,6 +70,28 @@ def test_one_hunk_accepted_and_another_rejected_by_keys(editor: Editor) -> None:
     assert editor.save("keys.py") == ORIGINAL
 
 
+def test_keys_that_are_new_to_the_window_are_taken_in_their_order(editor: Editor) -> None:
+    """The editor holds back the first use of a command: a known one that follows at once must not overtake it."""
+    editor.reload()
+    editor.open("first.py", "a = 1\nb = 2\nc = 3\nd = 4\n")
+    editor.apply(replaced("a = 1\n", "a = 10\n") + replaced("d = 4\n", "d = 40\n"))
+    editor.wait_for_status("2 hunks")
+    editor.press("Control+Alt+y")
+    editor.wait_for_status("1 hunk,")
+    editor.press("Alt+F5", "Control+Alt+y")
+    editor.wait_for_status("ready")
+    assert editor.save("first.py") == b"a = 10\nb = 2\nc = 3\nd = 40\n"
+
+
+def test_keys_are_not_waited_for(editor: Editor) -> None:
+    editor.open("hasty.py", ORIGINAL)
+    editor.apply(UPDATE)
+    editor.wait_for_status("3 hunks")
+    editor.press("Alt+F5", "Control+Alt+y", "Alt+F5", "Control+Alt+n", "Alt+F5", "Control+Alt+y")
+    editor.wait_for_status("ready")
+    assert editor.save("hasty.py") == FIRST_AND_LAST
+
+
 def test_a_hunk_accepted_by_its_own_button(editor: Editor) -> None:
     editor.open("lens.py", ORIGINAL)
     editor.apply(UPDATE)
