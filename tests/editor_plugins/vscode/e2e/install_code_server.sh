@@ -1,6 +1,6 @@
 #!/bin/sh
 # VS Code for the browser, as code-server, into FOLDER: what the end-to-end tests drive.  About 320 MB and two minutes.
-# Needs node 20 with its headers, npm, a C++ compiler, libkrb5-dev and ripgrep; on Debian also the package chromium.
+# Needs node 20 with its headers, npm, make, a C++ compiler, libkrb5-dev, ripgrep and Chromium.
 #
 # Its own install script does not run as root and fetches a ripgrep of its own, so that its steps are done one by one here;
 # only the native modules that the server loads are built.
@@ -9,6 +9,19 @@ FOLDER=${1:?usage: install_code_server.sh FOLDER}
 VERSION=4.100.3
 STAMP=.installed-$VERSION
 [ -e "$FOLDER/$STAMP" ] && exit 0
+
+missing=
+for program in node npm make g++ rg; do
+  command -v "$program" > /dev/null || missing="$missing $program"
+done
+if [ -z "${CHROMIUM:-}" ] && ! command -v chromium > /dev/null && ! command -v chromium-browser > /dev/null; then
+  missing="$missing chromium"
+fi
+if [ -n "$missing" ]; then
+  echo "VS Code can't be installed here, these programs are missing:$missing" >&2
+  echo "On Debian: apt-get install nodejs npm chromium libkrb5-dev ripgrep g++ make" >&2
+  exit 1
+fi
 
 export npm_config_audit=false npm_config_fund=false npm_config_unsafe_perm=true
 [ -d /usr/include/node ] && export npm_config_nodedir=/usr
