@@ -7,9 +7,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-from rich.syntax import Syntax
-
 from apply_eval.datasets import EditRecord, measure_edit
 from apply_service.build import build_runtime
 from apply_service.pipeline import apply
@@ -26,20 +23,18 @@ PLAIN_TOKENS = 256
 
 
 def main() -> int:
-    console = Console()
     before, update, after = ((EXAMPLE / name).read_text("utf-8") for name in ("cart.py", "update.txt", "merged.py"))
     request = ApplyRequest(original=before, update=update, path="cart.py", diff=True)
     runtime = build_runtime(Settings())
     apply(request, runtime)  # warm-up: loads the model
     result = apply(request, runtime)
-    console.print(Syntax(result.diff or "", "diff", background_color="default"))
+    print(result.diff or "")
     for verdict in result.verdicts:
-        style = {"pass": "green", "warning": "yellow", "error": "red"}[verdict.severity]
-        console.print(f"  {verdict.check}: {verdict.severity} {verdict.message}", style=style)
+        print(f"  {verdict.check}: {verdict.severity} {verdict.message}")
     is_exact = result.merged_code == after
-    console.print(f"  decided by: {result.strategy}; merged file as expected: {'yes' if is_exact else 'NO'}")
+    print(f"  decided by: {result.strategy}; merged file as expected: {'yes' if is_exact else 'NO'}")
     record = EditRecord("demo", before, after, measure_edit(before, after), update=update, path="cart.py")
-    console.print(speed_line(measure(record, runtime)), style="bold", soft_wrap=True)
+    print(speed_line(measure(record, runtime)))
     return 0 if is_exact and all(verdict.severity != "error" for verdict in result.verdicts) else 1
 
 

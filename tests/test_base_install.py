@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from apply_eval.mine import OWN_EDITS
 from apply_service.cli import build_parser, commands_of
+from tests.eval.git_history import make_repo
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -21,7 +23,6 @@ LEFT_OUT = (
     "tokenizers",
     "safetensors",
     "huggingface_hub",
-    "rich",
     "triton",
     "mcp",
     "gguf",
@@ -82,10 +83,34 @@ def test_models_are_listed_but_not_pulled() -> None:
     assert "apply-service[models]" in pulled.stderr
 
 
-def test_the_harness_names_its_extra() -> None:
-    done = run("merge", "--limit", "1", module="apply_eval")
+def test_the_harness_measures_what_asks_no_model(tmp_path: Path) -> None:
+    edit = "<<<<<<< SEARCH\nb = 2\n=======\nb = 3\n>>>>>>> REPLACE\n"
+    case = {"source": "s", "name": "n", "mode": "single", "format": "search_replace", "path": "a.py", "update": edit}
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text(json.dumps(case | {"original": "a = 1\nb = 2\n", "expected": "a = 1\nb = 3\n"}) + "\n")
+    peers = run("peers", "--data", str(cases), "--out", str(tmp_path / "peers"), module="apply_eval")
+    assert peers.returncode == 0, peers.stderr
+    assert json.loads((tmp_path / "peers" / "results.json").read_bytes())["total"]["exact"] == 1
+    merge = run("merge", "--limit", "3", module="apply_eval")
+    assert merge.returncode == 0, merge.stderr
+    assert " of 3 exact (" in merge.stdout
+    numbers = "".join(f"number_{n} = {n}\n" for n in range(20))
+    files = [numbers, numbers.replace("number_4 = 4", "number_4 = 44")]
+    commits = [(f"Change {n}", f"2026-01-0{n}", {"a.py": text.encode()}) for n, text in enumerate(files, 1)]
+    repo = make_repo(tmp_path / "repo", commits)
+    quick = run("quick", str(repo), "--out", str(tmp_path / "quick"), module="apply_eval")
+    assert quick.returncode == 0, quick.stderr
+    assert quick.stdout.startswith("1 of 1 right, ")
+    assert (tmp_path / "quick" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("options", [[], ["--no-plain", "--peers", "hf-plain"], ["--target", "replay:tiny-2m"]])
+def test_the_harness_names_its_extra(tmp_path: Path, options: list[str]) -> None:
+    done = run("run", "--data", str(OWN_EDITS), "--limit", "1", "--out", str(tmp_path), *options, module="apply_eval")
     assert done.returncode == 2
-    assert "apply-service[eval]" in done.stderr
+    assert done.stderr.startswith("apply-eval: This needs ")
+    assert "which a plain install leaves out.\n" in done.stderr
+    assert f"{sys.executable} -m pip install 'apply-service[eval]'" in done.stderr
 
 
 @pytest.mark.parametrize("command", [(), *((name,) for name in commands_of(build_parser()))])

@@ -26,7 +26,7 @@ import torch
 from apply_eval.datasets import chosen_records
 from apply_eval.mine import OWN_EDITS
 from apply_eval.provenance import provenance, safe_path
-from apply_eval.replay import open_any
+from apply_eval.target import open_any
 from apply_service.drafting.drafter import check_drafter
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import ApplyError

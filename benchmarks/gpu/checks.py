@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 
-from apply_eval.replay import PREFIX, load_replay
+from apply_eval.arguments import REPLAY
+from apply_eval.replay import load_replay
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.attention import register
@@ -253,7 +254,7 @@ def check_decoding(name: str, shape: str, device: torch.device, weights: Weights
     """Drafted against undrafted, unpadded against padded, captured against eager."""
     window = None if device.type == "cuda" else 31  # one bucket: its self-test takes seconds
     given: dict[str, Any] = {"device": device.type, "weights": weights, "window": window, "kv_cache_bytes": 2**30}
-    engine = load_replay(PREFIX + shape, **given).engine
+    engine = load_replay(REPLAY + shape, **given).engine
     assert isinstance(engine, TorchEngine)
     prompts = random_prompts(engine, seed)
     nothing = [NoDraft() for _ in prompts]
@@ -265,7 +266,7 @@ def check_decoding(name: str, shape: str, device: torch.device, weights: Weights
     unpadded = decode(engine.plain(), prompts, nothing)
     yield compared(f"{name}: unpadded against padded", undrafted, unpadded, DIVERGENCES, "the baseline, another shape")
     if engine.has_graphs:
-        eager = load_replay(PREFIX + shape, **given, cuda_graphs="off").engine
+        eager = load_replay(REPLAY + shape, **given, cuda_graphs="off").engine
         found = decode(eager, prompts, nothing)
         yield compared(f"{name}: captured against eager passes", undrafted, found, limit, note)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from apply_eval.replay import PREFIX, Replay, ReplayEngine, find_shape, load_replay
+from apply_eval.arguments import REPLAY
+from apply_eval.replay import Replay, ReplayEngine, find_shape, load_replay
 from apply_service.engine.eight_bit import EightBitLinear
 from apply_service.engine.loading import LoadedModel
 from apply_service.engine.memory import free_bytes
@@ -106,7 +107,7 @@ def load_shape(name: str, options: argparse.Namespace, *, n_together: int) -> Lo
     Raises:
         UnknownModel: no such shape.  ModelTooLarge: it does not fit.
     """
-    full = PREFIX + name
+    full = REPLAY + name
     shape = find_shape(full)
     itemsize = 2 if options.where.type == "cuda" else 4
     slot = 2 * shape.n_layers * shape.n_kv_heads * shape.d_head * itemsize

@@ -6,6 +6,8 @@ from argparse import ArgumentTypeError
 
 SPLITS = ("fit", "check")
 """Parts of a data set: rules and models are fitted on the one and reported on the other."""
+REPLAY = "replay:"
+"""Before the name of a shape: a target that writes what is known (`replay`)."""
 
 DEFAULT_DRAFTERS = ("prompt_lookup", "original", "original_snippet", "merged_edit")
 DIALECTS = ("native", "openai_chat", "code_apply")

@@ -1,9 +1,8 @@
 """`apply-eval`: make data sets of real edits, and measure on them.
 
-Parses arguments, calls one function, prints.  What needs packages beyond a plain install is imported where it is used,
-so that `--help` needs none.  Exit codes: 0 done, 1 the measured thing failed (peers: a wrong answer
-that no verdict tells; run: a contestant of whom nothing could be scored; compare: a regression), 2 bad arguments or
-data, 130 interrupted.
+Parses arguments, calls one function, prints.  What needs packages beyond a plain install is imported where it is used.
+Exit codes: 0 done, 1 the measured thing failed (peers: a wrong answer that no verdict tells; run: a contestant of whom
+nothing could be scored; compare: a regression), 2 bad arguments or data, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,17 +16,22 @@ from pathlib import Path
 from typing import Any, get_args
 
 from apply_eval.arguments import DEFAULT_DRAFTERS, DIALECTS, SPLITS, positive, probability
+from apply_eval.compare import print_comparison
 from apply_eval.datasets import EditKind, chosen_records, write_records
 from apply_eval.errors import DataError
 from apply_eval.mine import OWN_EDITS, OWN_LIMIT, OWN_MAX_LINES, MineFilter, StyleMix, mine
+from apply_eval.numbers import print_results, progress
 from apply_eval.provenance import provenance
+from apply_eval.results import read_results
 from apply_eval.scores import CONFIDENCE_THRESHOLD
 from apply_service.commands.output import print_error
-from apply_service.errors import ApplyError
+from apply_service.errors import ApplyError, missing_extra
 from apply_service.registry import EDIT_FORMATS
 from apply_service.types import Strategy
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+EXTRA = ("huggingface_hub", "tokenizers", "torch", "transformers")
+"""What a plain install leaves out."""
 TARGET_EDITS = 200
 """Answered twice, unless the user says how many."""
 Add = Callable[..., argparse.Action]
@@ -40,6 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = arguments.command(arguments)
     except ApplyError as error:
         print_error(error, program="apply-eval")
+        return BAD_INPUT
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRA:
+            raise
+        print_error(missing_extra(f"This needs {package}", "eval"), program="apply-eval")
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -169,10 +179,7 @@ def _add_merge(add: Add) -> None:
 
 
 def _merge(arguments: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from apply_eval import merge  # loads the grammars
-    from apply_eval.numbers import progress
 
     records, files = chosen_records(arguments.data, updates=arguments.updates, split=arguments.split)
     records = records[: arguments.limit]
@@ -180,8 +187,8 @@ def _merge(arguments: argparse.Namespace) -> int:
         rows = merge.run_merge(records, merge.format_merger(arguments.format), on_row=advance)
     threshold = merge.shipped_threshold() if arguments.threshold is None else arguments.threshold
     summary = {**merge.summarise(rows, threshold=threshold, seed=arguments.seed), "split": arguments.split}
-    merge.print_wrong_certain(Console(), rows, records)
-    merge.print_summary(Console(), summary)
+    merge.print_wrong_certain(rows, records)
+    merge.print_summary(summary)
     results = {**summary, "provenance": provenance(files, seed=arguments.seed)}
     if arguments.out is not None:
         _write_json(arguments.out / "results.json", results)
@@ -191,14 +198,11 @@ def _merge(arguments: argparse.Namespace) -> int:
 
 
 def _peers(arguments: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from apply_eval import peers  # loads the grammars
-    from apply_eval.numbers import progress
 
     with progress("peers", None) as advance:
         rows = peers.run_peers(arguments.data, on_case=advance)
-    peers.print_peers(Console(), rows)
+    peers.print_peers(rows)
     if arguments.out is not None:
         results = {**peers.summarise_peers(rows), "provenance": provenance([arguments.data])}
         _write_json(arguments.out / "results.json", results)
@@ -219,10 +223,7 @@ def _add_target(add: Add) -> None:
 
 
 def _target(arguments: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from apply_eval import decides  # loads the engine
-    from apply_eval.numbers import progress
     from apply_service.build import build_runtime
     from apply_service.settings import Settings
 
@@ -245,7 +246,7 @@ def _target(arguments: argparse.Namespace) -> int:
                 pairs.append(pair)
             advance()
     counts = decides.count_kinds(pairs)
-    decides.print_counts(Console(), counts)
+    decides.print_counts(counts)
     if arguments.json is not None:
         told = {kind: count._asdict() for kind, count in counts.items()}
         _write_json(arguments.json, {"counts": told, "provenance": provenance(files, seed=arguments.seed)})
@@ -303,9 +304,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from apply_eval.numbers import print_results
     from apply_eval.report import write_report
-    from apply_eval.results import read_results
 
     results = read_results(arguments.run)
     folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
@@ -316,9 +315,6 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from apply_eval.compare import print_comparison
-    from apply_eval.results import read_results
-
     worse = print_comparison(read_results(arguments.a), read_results(arguments.b), arguments.pair)
     return FAILED if worse else 0
 

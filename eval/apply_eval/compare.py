@@ -10,16 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from rich.console import Console
-
 from apply_eval.errors import DataError
 from apply_eval.metrics import Interval, mean_interval, quantile_interval, ratio_interval
-from apply_eval.numbers import DASH, count, empty_table, share
+from apply_eval.numbers import DASH, count, print_table, share
 from apply_eval.results import RunResults
 from apply_eval.rows import RunRow, SampleFacts
 from apply_eval.summary import is_silent, mean, median
 
-MAX_IDS, MIN_WIDTH = 10, 100
+MAX_IDS = 10
 
 
 SLOWDOWN, MORE_PASSES = 0.05, 0.02
@@ -115,8 +113,7 @@ def print_comparison(a: RunResults, b: RunResults, pairs: Sequence[str]) -> list
     machines = [((run.values["provenance"] or {}).get("hardware"), run.values["plan"]["model"] or {}) for run in (a, b)]
     is_same_machine = len({str((hardware, model.get("device"))) for hardware, model in machines}) == 1
     threshold = b.values["summary_options"]["confidence_threshold"]
-    console, worse = Console(), []
-    console.width = max(MIN_WIDTH, console.width)
+    worse = []
     named = [pair.partition("=")[::2] for pair in pairs] or [(name, name) for name in a.names if name in b.names]
     if not named:
         raise DataError("the runs have no contestant in common", value=a.names, limit=b.names, remedy="name a --pair")
@@ -126,12 +123,12 @@ def print_comparison(a: RunResults, b: RunResults, pairs: Sequence[str]) -> list
         rows = [row for row in a.rows if row.name == left], [row for row in b.rows if row.name == right]
         found = compare_rows(*rows, threshold=threshold, is_same_machine=is_same_machine)
         title = left if left == right else f"{left} -> {right}"
-        table = empty_table("", "pairs", "A", "B", "change", "95% interval", "", title=title)
+        lines = []
         for one in found:
             change, *ends = (_change(one, x) for x in (one.change, *(one.interval or ())))
             figures = _value(one, one.a), _value(one, one.b), change, " to ".join(ends) or DASH
-            table.add_row(one.field, str(one.n_pairs), *figures, "[bold red]regression[/]" if one.is_regression else "")
-        console.print(table)
+            lines.append((one.field, str(one.n_pairs), *figures, "regression" if one.is_regression else ""))
+        print_table(("", "pairs", "A", "B", "change", "95% interval", ""), lines, title)
         for name, ids in zip("AB", exact_in_one(*rows), strict=True):
             if ids:
                 print(f"right in {name} alone: {', '.join(ids[:MAX_IDS])}" + (" ..." if len(ids) > MAX_IDS else ""))

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console
-
 from apply_eval.datasets import EditRecord
 from apply_eval.metrics import Interval, wilson
 from apply_service.edits.fidelity import normalise
@@ -74,21 +72,20 @@ def judge(kind: Kind, pairs: Sequence[Pair]) -> Count:
     return Count(len(pairs), n_merge, n_target, round(interval.low, 4), round(interval.high, 4), interval.low > HALF)
 
 
-def print_counts(console: Console, counts: Mapping[Kind, Count]) -> None:
-    """A sentence for each kind, and the setting that follows."""
+def print_counts(counts: Mapping[Kind, Count]) -> None:
+    """Print a sentence for each kind, and the setting that follows."""
     for kind, count in counts.items():
         share = f"{count.low:.0%} to {count.high:.0%}"
         alone = "right in" if kind in ("guess", "instruction") else "of those that one alone gets right, it gets"
         verdict = "the target decides" if count.decides else "the merge stays"
         if kind == "guess" and not count.decides:
             verdict = "not asked"
-        console.print(
+        print(
             f"{kind}: {count.n} edits; the merge is right in {count.merge_right}, the target in "
-            f"{count.target_right} ({alone} {share}): {verdict}",
-            highlight=False,
+            f"{count.target_right} ({alone} {share}): {verdict}"
         )
     decided = [kind for kind, count in counts.items() if count.decides]
-    console.print(f"--decides {','.join(decided) or 'none'}", highlight=False)
+    print(f"--decides {','.join(decided) or 'none'}")
 
 
 def write_counts(folder: Path, counts: Mapping[Kind, Count]) -> Path:

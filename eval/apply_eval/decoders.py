@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 import httpx2
 
 from apply_eval.datasets import EditRecord
-from apply_eval.library import generate, library_model
-from apply_eval.replay import ReplayEngine
 from apply_eval.runners import (
     MISSING_IN_PROCESS,
     MISSING_OVER_HTTP,
@@ -110,6 +108,10 @@ class HfGenerate(Elsewhere):
     missing = MISSING_IN_PROCESS
 
     def __init__(self, name: str, runtime: Runtime, *, options: RequestOptions, n_lookup: int | None = None) -> None:
+        """Raises ModuleNotFoundError where torch is not installed."""
+        from apply_eval import library
+
+        self._library = library
         super().__init__(name, runtime, options, is_drafted=n_lookup is not None)
         self._n_lookup = n_lookup
 
@@ -118,9 +120,9 @@ class HfGenerate(Elsewhere):
 
     def _generate(self, target: Target, decoding: Decoding, _: EditJob) -> Generated:
         engine: Any = target.engine
-        known = engine.answers.find(decoding.prompt_ids) if isinstance(engine, ReplayEngine) else None
-        run = generate(
-            library_model(engine),
+        known = self._library.known_answer(engine, decoding.prompt_ids)
+        run = self._library.generate(
+            self._library.library_model(engine),
             [decoding.prompt_ids],
             max_new_tokens=decoding.max_new_tokens,
             stop_ids=sorted(decoding.stop_ids),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from apply_eval.replay import known_ids
+from apply_eval.replay import ReplayEngine, known_ids
 from apply_service.build import load_target
 from apply_service.engine.attention import ATTENTION_NAME
 from apply_service.engine.passes import raise_known
@@ -33,6 +33,11 @@ def library_model(engine: Engine) -> Any:
     if not isinstance(engine, TorchEngine):
         engine = load_target(EMBEDDED, Settings(engine="torch")).engine
     return cast(TorchEngine, engine).model
+
+
+def known_answer(engine: Engine, prompt_ids: Sequence[int]) -> Sequence[int] | None:
+    """What a replay target is to write after a prompt; None where the target is a real model."""
+    return engine.answers.find(prompt_ids) if isinstance(engine, ReplayEngine) else None
 
 
 class Forward(NamedTuple):

@@ -13,13 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from rich.console import Console
-from rich.syntax import Syntax
-
 from apply_eval.datasets import SIZES, EditRecord, size_class
 from apply_eval.errors import DataError
 from apply_eval.metrics import Judged, at_threshold, calibration_figures, hits, risk_figures
-from apply_eval.numbers import DASH, empty_table, share
+from apply_eval.numbers import DASH, print_table, share
 from apply_eval.scores import CONFIDENCE_THRESHOLD, diff_hunks, is_same_but_blanks, is_same_but_misquotes
 from apply_service.edits.fidelity import normalise, restore
 from apply_service.edits.lazy.chooser import load
@@ -226,31 +223,30 @@ def as_json(row: MergeRow) -> dict[str, Any]:
 
 
 # -- on the terminal ---------------------------------------------------------------------------------------------------
-def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
-    """A table for each way of grouping, what the answers' own word is worth, totals."""
+def print_summary(summary: Mapping[str, Any]) -> None:
+    """Print a table for each way of grouping, what the answers' own word is worth, totals."""
     for title in ("certainty", "language", "size", "tag"):
         if summary[f"by_{title}"]:
-            table = empty_table(title, "samples", "exact", "share", "wrong but certain", "refused", title=f"by {title}")
+            rows = []
             for key, found in summary[f"by_{title}"].items():
                 exact = (found["n_exact"], share(found["n_exact"] / found["n_total"]))
                 counts = (found["n_total"], *exact, found["n_wrong_certain"], found["n_refused"])
-                table.add_row(key, *map(str, counts))
-            console.print(table)
+                rows.append((key, *map(str, counts)))
+            heads = (title, "samples", "exact", "share", "wrong but certain", "refused")
+            print_table(heads, rows, f"by {title}")
     # Coverage stands beside errors: who applies nothing has none wrong.
-    heads = ("style", "samples", "exact", "95%", "applied", "of these wrong", "right below")
-    table = empty_table(*heads, title="by style")
+    rows = []
     for style, found in summary["by_style"].items():
         exact, unseen = found["exact"], found["at_threshold"]
         low, high = exact["interval"]
         shown = (f"{exact['n']} ({share(exact['share'])})", f"{100 * low:.0f}–{100 * high:.0f}")
         below = (unseen["n_applied"], unseen["n_wrong"], unseen["n_right_below"])
-        table.add_row(style, str(found["n_total"]), *shown, *map(str, below))
-    console.print(table)
-    for line in trust_lines(summary):
-        console.print(line, highlight=False)
+        rows.append((style, str(found["n_total"]), *shown, *map(str, below)))
+    print_table(("style", "samples", "exact", "95%", "applied", "of these wrong", "right below"), rows, "by style")
+    print("\n".join(trust_lines(summary)))
     n_total, n_exact = summary["n_total"], summary["n_exact"]
-    console.print(
-        f"[bold]{n_exact} of {n_total} exact ({n_exact / n_total:.1%})[/], "
+    print(
+        f"{n_exact} of {n_total} exact ({n_exact / n_total:.1%}), "
         f"{summary['n_wrong_certain']} wrong but certain, {summary['n_refused']} refused; "
         f"median {summary['median_ms']:.1f} ms an edit, at most {summary['max_ms']:.0f} ms"
     )
@@ -286,10 +282,8 @@ def _interval(interval: Sequence[float] | None) -> str:
     return DASH if interval is None else f"({share(interval[0])}–{share(interval[1])})"
 
 
-def print_wrong_certain(console: Console, rows: Sequence[MergeRow], records: Sequence[EditRecord]) -> None:
-    """What the certain answers got wrong: `-` is the wanted text, `+` the answer; long diffs are cut."""
+def print_wrong_certain(rows: Sequence[MergeRow], records: Sequence[EditRecord]) -> None:
+    """Print what the certain answers got wrong: `-` is the wanted text, `+` the answer; long diffs are cut."""
     for row, record in zip(rows, records, strict=True):
         if row.is_wrong_certain and row.answer is not None:
-            console.print(f"\n[bold red]wrong but certain:[/] {row.id}", highlight=False)
-            diff = "\n".join(diff_hunks(record.after, row.answer, MAX_DIFF_LINES))
-            console.print(Syntax(diff, "diff", background_color="default"))
+            print(f"\nwrong but certain: {row.id}", *diff_hunks(record.after, row.answer, MAX_DIFF_LINES), sep="\n")

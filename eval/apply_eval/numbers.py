@@ -1,15 +1,12 @@
-"""Figures as people read them, and the table of a run on the terminal.  None is a dash: not measured is not zero."""
+"""Figures as people read them, and tables on the terminal.  None is a dash: not measured is not zero."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from tqdm import tqdm
 
 DASH = "–"
 
@@ -132,29 +129,29 @@ GROUPS: Mapping[str, str] = {
 }
 """Ways of grouping the samples: field of the summary, heading."""
 
-MIN_WIDTH = 116
-"""Of the table; a narrower terminal breaks its lines, which is better than lost digits."""
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
+    """Print a table: names on the left, figures on the right.  A heading may have two lines."""
+    above, below = zip(*(heading.rpartition("\n")[::2] for heading in columns), strict=True)
+    lines = [above, below, *rows]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    lines.insert(2, ["-" * width for width in widths])
+    print(f"\n{title}".rstrip())
+    for name, *figures in lines[0 if any(above) else 1 :]:
+        cells = (figure.rjust(width) for figure, width in zip(figures, widths[1:], strict=True))
+        print("  ".join((name.ljust(widths[0]), *cells)).rstrip())
 
 
-def empty_table(*columns: str, title: str = "") -> Table:
-    """A table for the terminal: names on the left, figures on the right."""
-    table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for at, name in enumerate(columns):
-        table.add_column(name, justify="right" if at else "left", no_wrap=True)
-    return table
-
-
-def print_results(results: Mapping[str, Any], console: Console | None = None) -> None:
-    """The main table, and what a reader must know beside it."""
-    console = console or Console()
-    console.width = max(MIN_WIDTH, console.width)
+def print_results(results: Mapping[str, Any]) -> None:
+    """Print the main table, and what a reader must know beside it."""
     columns = used_columns(COLUMNS, results["summary"])
-    table = empty_table("", *(column.heading.replace(" ", "\n") for column in columns.values()))
-    for name, figures in results["summary"].items():
-        table.add_row(name, *(column.show(figures.get(field)) for field, column in columns.items()))
-    console.print(table)
+    rows = [
+        (name, *(column.show(figures.get(field)) for field, column in columns.items()))
+        for name, figures in results["summary"].items()
+    ]
+    print_table(("", *(column.heading.replace(" ", "\n") for column in columns.values())), rows)
     for note in notes(results):
-        console.print(note, highlight=False)
+        print(note)
 
 
 def used_columns(columns: Mapping[str, Column], summary: Mapping[str, Mapping[str, Any]]) -> dict[str, Column]:
@@ -201,9 +198,7 @@ def notes(results: Mapping[str, Any]) -> list[str]:
 
 
 @contextmanager
-def progress(what: str, total: int | None, done: int = 0) -> Iterator[Callable[[], None]]:
+def progress(what: str, total: int | None, done: int = 0) -> Iterator[Callable[[], object]]:
     """A bar on standard error while the block runs; call what it gives for each thing that is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total, completed=done)
-        yield lambda: bar.advance(task)
+    with tqdm(desc=what, total=total, initial=done, leave=False, disable=None) as bar:
+        yield bar.update

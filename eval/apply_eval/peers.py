@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
-
 from apply_eval.datasets import read_rows
 from apply_eval.errors import DataError
-from apply_eval.numbers import empty_table
+from apply_eval.numbers import print_table
 from apply_service.batch import PatchRequest, PatchSource
 from apply_service.batch.patch import apply_patch_request
 from apply_service.errors import ApplyError
@@ -127,13 +125,12 @@ def summarise_peers(rows: Sequence[PeerRow]) -> dict[str, Any]:
     }
 
 
-def print_peers(console: Console, rows: Sequence[PeerRow]) -> None:
-    """The table by source, and every case that is left."""
+def print_peers(rows: Sequence[PeerRow]) -> None:
+    """Print the table by source, and every case that is left."""
     summary = summarise_peers(rows)
     heads = ("wrong and silent" if name == "silent" else name for name in OUTCOMES)
-    table = empty_table("source", *heads, title="peers' cases, strategy exact")
-    for source, counts in (*summary["by_source"].items(), ("all", summary["total"])):
-        table.add_row(source, *(str(counts[name]) for name in OUTCOMES))
-    console.print(table)
+    by_source = (*summary["by_source"].items(), ("all", summary["total"]))
+    lines = [(source, *(str(counts[name]) for name in OUTCOMES)) for source, counts in by_source]
+    print_table(("source", *heads), lines, "peers' cases, strategy exact")
     for row in summary["left"]:
-        console.print(f"{row['outcome']}: {row['source']} | {row['name'][:90]} | {row['detail'][:160]}", markup=False)
+        print(f"{row['outcome']}: {row['source']} | {row['name'][:90]} | {row['detail'][:160]}")

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from apply_service.build import load_target
+from apply_eval.arguments import REPLAY
 from apply_service.deadline import Deadline
 from apply_service.engine.attention import register
 from apply_service.engine.loading import LoadedModel, make_ready, most_rows, pick_device
@@ -46,7 +46,6 @@ from apply_service.settings import Settings
 from apply_service.target import Candidate, Scoring, Target
 from apply_service.types import ApplyRequest
 
-PREFIX = "replay:"
 FILES = Path(__file__).parent / "fixtures" / "replay"
 SHAPES_FILE, TOKENIZER_FILE = "shapes.toml", "tokenizer.json.xz"
 
@@ -93,9 +92,9 @@ def read_shapes() -> Mapping[str, ReplayShape]:
 def find_shape(model: str) -> ReplayShape:
     """The shape that `model` ("replay:NAME") names.  Raises UnknownModel: no such shape."""
     shapes = read_shapes()
-    name = model.removeprefix(PREFIX)
+    name = model.removeprefix(REPLAY)
     if name not in shapes:
-        limit = [PREFIX + known for known in shapes]
+        limit = [REPLAY + known for known in shapes]
         raise UnknownModel("no such shape to replay", value=model, limit=limit, remedy="name one of these")
     return shapes[name]
 
@@ -323,10 +322,8 @@ class ReplayTarget(Target):
         return None
 
 
-def open_any(name: str, settings: Settings) -> Target:
-    """A target of this process by its name, "replay:SHAPE" included.  Raises as `load_target` and `load_replay`."""
-    if not name.startswith(PREFIX):
-        return load_target(name, settings)
+def open_replay(name: str, settings: Settings) -> ReplayTarget:
+    """Make the target "replay:SHAPE".  Raises as `load_replay`."""
     loaded = load_replay(
         name,
         device=settings.device,

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
+from apply_eval.arguments import REPLAY
 from apply_eval.datasets import EditRecord
 from apply_eval.provenance import hash_file
-from apply_eval.replay import ReplayTarget, find_shape, open_any
 from apply_eval.runners import RequestOptions, request_of
-from apply_service.build import build_runtime
+from apply_service.build import build_runtime, load_target
 from apply_service.edits.fidelity import normalise
 from apply_service.errors import ApplyError
 from apply_service.models import EMBEDDED, embedded_directory
@@ -58,7 +58,7 @@ def open_target(options: TargetOptions, records: Sequence[EditRecord], request: 
     target = open_any(name, settings)
     runtime = replace(build_runtime(settings), load=lambda _: target)
     engine: Any = target.engine
-    if isinstance(target, ReplayTarget):
+    if name.startswith(REPLAY):
         prompt_format = cast(Any, target.prompt_format)
         for record in records:
             asked = request_of(record, request)
@@ -74,25 +74,40 @@ def open_target(options: TargetOptions, records: Sequence[EditRecord], request: 
     )
 
 
+def open_any(name: str, settings: Settings) -> Target:
+    """Open a target of this process by its name, "replay:SHAPE" included.  Raises as `load_target` and
+    `open_replay`."""
+    if not name.startswith(REPLAY):
+        return load_target(name, settings)
+    from apply_eval.replay import open_replay  # needs torch
+
+    return open_replay(name, settings)
+
+
 def identify(name: str, target: Target) -> dict[str, Any]:
     """Name, kind and device of a target, and a hash over the files of its model (None if they can't be found)."""
-    import torch
-    from huggingface_hub import try_to_load_from_cache
-
     engine: Any = target.engine
     device = getattr(engine, "device", None)
-    is_cuda = device is not None and device.type == "cuda"
+    device_name = str(device or "")
+    if device is not None and device.type == "cuda":
+        import torch
+
+        device_name = f"{device}: {torch.cuda.get_device_name(device)}"
     found: dict[str, Any] = {
         "name": name,
         "determinism": engine.determinism,
         "context_limit": engine.context_limit,
-        "device": f"{device}: {torch.cuda.get_device_name(device)}" if is_cuda else str(device or ""),
+        "device": device_name,
         "prompt_format": target.prompt_format.name,
     }
-    if isinstance(target, ReplayTarget):
+    if name.startswith(REPLAY):
+        from apply_eval.replay import find_shape
+
         return found | {"kind": "replay", "shape": asdict(find_shape(name)), "sha256": None}
     folder = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
     if not folder.is_dir():
+        from huggingface_hub import try_to_load_from_cache
+
         cached = try_to_load_from_cache(name, "config.json")
         if not isinstance(cached, str):
             return found | {"kind": "weights", "sha256": None}

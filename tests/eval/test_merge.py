@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from apply_eval.datasets import EditRecord, measure_edit
 from apply_eval.errors import DataError
@@ -140,7 +140,7 @@ def test_styles(trust: dict[str, Any]) -> None:
     assert (minimal["n_total"], minimal["exact"]["share"]) == (2, 0.5)
     assert minimal["exact"]["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-3)
     assert minimal["at_threshold"]["n_applied"] == 1
-    text = printed(lambda console: print_summary(console, trust))
+    text = printed(lambda: print_summary(trust))
     assert "from 0.850 on: 33.3%" in text
     assert "0 of 2 wrong" in text
     assert "1 right answers below it" in text
@@ -176,13 +176,13 @@ def test_the_served_merger_keeps_line_ends() -> None:
 
 
 def printed(show: Any) -> str:
-    out = StringIO()
-    show(Console(file=out, width=200))
+    with redirect_stdout(StringIO()) as out:
+        show()
     return out.getvalue()
 
 
 def test_wrong_but_certain_answers_are_shown_with_their_diff() -> None:
-    text = printed(lambda console: print_wrong_certain(console, run_merge(RECORDS, by_name(ANSWERS)), RECORDS))
+    text = printed(lambda: print_wrong_certain(run_merge(RECORDS, by_name(ANSWERS)), RECORDS))
     assert text.count("wrong but certain:") == 3
     assert "wrong-likely" not in text
     assert "-B\n" in text
@@ -190,6 +190,6 @@ def test_wrong_but_certain_answers_are_shown_with_their_diff() -> None:
 
 
 def test_the_summary_on_the_terminal(summary: dict[str, Any]) -> None:
-    text = printed(lambda console: print_summary(console, summary))
+    text = printed(lambda: print_summary(summary))
     assert "1 of 7 exact (14.3%), 3 wrong but certain, 2 refused" in text
     assert "by certainty" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_eval.numbers import count, rate, seconds, share, times, verdict_sentence, with_interval
+from apply_eval.numbers import count, print_table, rate, seconds, share, times, verdict_sentence, with_interval
 from apply_eval.rows import RunRow
 from apply_eval.summary import SummaryOptions, summarise
 from tests.eval.rows import facts, missing, refused, right, wrong
@@ -18,6 +18,20 @@ def test_numbers_as_people_read_them() -> None:
     assert (count(0.0), count(0.16), count(685.2)) == ("0", "0.16", "685")
     assert with_interval(share, 0.5, (0.4, 0.6)) == "50.0% (40.0%–60.0%)"
     assert with_interval(share, None, None) == "–"
+
+
+def test_a_table_has_names_on_the_left_and_figures_on_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("", "silent\nerrors", "n"), [("plain", "0.5%", "1,000"), ("merged_edit", "–", "7")], "by name")
+    assert capsys.readouterr().out.split("\n") == [
+        "",
+        "by name",
+        "             silent",
+        "             errors      n",
+        "-----------  ------  -----",
+        "plain          0.5%  1,000",
+        "merged_edit       –      7",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(

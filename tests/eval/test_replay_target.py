@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from apply_eval.replay import Replay, ReplayEngine, open_any
+from apply_eval.replay import Replay, ReplayEngine
+from apply_eval.target import open_any
 from apply_service.errors import UnknownModel
 from apply_service.pipeline import apply, read_edit
 from apply_service.settings import Settings
