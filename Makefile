@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: audit bench-gpu bench-gpu-prepare finetune finetune-prepare train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit wheel
+.PHONY: audit bench-gpu bench-gpu-prepare finetune finetune-prepare train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check try-release bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit wheel
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -188,6 +188,9 @@ wheel:  ## the wheel into dist, tried in an empty environment
 
 release:  ## sdist, wheel, plugins, checksums into dist, changing nothing; VERSION=1.2.3; RELEASE=--write also commits and tags
 	$(PYTHON) .ci/release.py $(VERSION) $(RELEASE)
+
+try-release: $(PLUGIN_STAMP)  ## what `make release` left in dist: checksums, every package installed into an empty place and used
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python .ci/try_release.py dist
 
 audit:  ## known vulnerabilities of the pinned dependencies, as PyPI lists them
 	$(PYTHON) -m venv .venv-audit

@@ -119,13 +119,14 @@ def build(tree: Path, out: Path, version: str, scratch: Path) -> list[str]:
     run(python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, sdist)
     with tarfile.open(out / f"apply-service.nvim-{version}.tar.gz", "w:gz") as archive:
         archive.add(tree / "editor_plugins" / "nvim", arcname=f"apply-service.nvim-{version}")
+        archive.add(tree / "LICENSE", arcname=f"apply-service.nvim-{version}/LICENSE")
     npm = shutil.which("npm")
     if npm is None:
         return [f"{folder}: npm is not here" for folder in NPM_PACKAGES]
     vscode, typescript = (tree / folder for folder in NPM_PACKAGES)
     for folder in (vscode, typescript):
         run(npm, "ci", "--ignore-scripts", "--no-fund", "--no-audit", cwd=folder)
-    shutil.copy(tree / "LICENSE", vscode / "LICENSE")
+        shutil.copy(tree / "LICENSE", folder / "LICENSE")
     run(npm, "run", "package", cwd=vscode)
     shutil.move(vscode / "apply-service.vsix", out / f"apply-service-{version}.vsix")
     run(npm, "run", "build", cwd=typescript)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.util import find_spec
 from typing import ClassVar
 
 
@@ -109,6 +110,7 @@ class SettingsError(ApplyError, code="bad_setting"): """A setting is unknown or 
 
 def missing_extra(what: str, extra: str) -> MissingDependency:
     """`what` needs packages that a plain install leaves out.  The remedy works wherever this package came from: pip takes
-    the installed one and adds what the extra names."""
-    command = f"{sys.executable} -m pip install 'apply-service[{extra}]'"
+    the installed one and adds what the extra names.  Where uv has made the environment, it has no pip."""
+    install = f"{sys.executable} -m pip install" if find_spec("pip") else f"uv pip install --python {sys.executable}"
+    command = f"{install} 'apply-service[{extra}]'"
     return MissingDependency(f"{what}, which a plain install leaves out.", value=extra, remedy=f"Run: {command}")

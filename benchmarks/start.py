@@ -58,11 +58,13 @@ def install(folder: Path) -> tuple[str, dict[str, float]]:
     seconds = time.perf_counter() - started
     show = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = Path(subprocess.check_output([python, "-c", show], text=True).strip())
-    n_bytes = {"files": 0, "byte_code": 0, "grammars": 0}
+    n_bytes = {"files": 0, "byte_code": 0, "numpy_tests": 0, "grammars": 0}
     for path in packages.rglob("*"):
-        top = path.relative_to(packages).parts[0]
+        top, *below = path.relative_to(packages).parts
         if path.is_file() and not top.startswith(OF_PIP):
             kind = "byte_code" if path.suffix == ".pyc" else "files"
+            if top == "numpy" and "tests" in below:  # which its wheel brings along
+                kind = "numpy_tests"
             n_bytes["grammars" if top.startswith("tree_sitter_") else kind] += path.stat().st_size
     names = [path.name for path in packages.glob("*.dist-info") if not path.name.startswith((*OF_PIP, "tree_sitter_"))]
     weights = {f"{name}_mb": round(size / 1e6, 1) for name, size in n_bytes.items()}

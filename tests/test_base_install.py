@@ -36,8 +36,9 @@ sys.exit(main())
 """
 
 
-def run(*arguments: str, module: str = "apply_service.cli") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", RUN.replace("MODULE", module), *arguments]
+def run(*arguments: str, module: str = "apply_service.cli", without: str = "") -> subprocess.CompletedProcess[str]:
+    program = f"import sys; sys.modules.update(dict.fromkeys({without.split()!r}))\n{RUN.replace('MODULE', module)}"
+    command = [sys.executable, "-c", program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
@@ -73,6 +74,12 @@ def test_another_model_names_the_extra(edit: tuple[str, str], options: list[str]
     assert done.returncode == 4, done.stderr
     assert "which a plain install leaves out" in done.stderr
     assert f"{sys.executable} -m pip install 'apply-service[{extra}]'" in done.stderr
+
+
+def test_the_command_that_installs_an_extra_needs_no_pip_where_there_is_none(edit: tuple[str, str]) -> None:
+    file, update = edit
+    done = run("apply", file, "--update", update, "--engine", "torch", "--strategy", "model", without="pip")
+    assert f"Run: uv pip install --python {sys.executable} 'apply-service[models]'" in done.stderr
 
 
 def test_models_are_listed_but_not_pulled() -> None:
