@@ -105,7 +105,7 @@ class Loop:
             self._n_missing[row.name] = 0 if row.is_scored else self._n_missing[row.name] + 1
             if self._n_missing[row.name] >= MAX_MISSING_IN_A_ROW:
                 raise Unreachable(
-                    f"{row.name} failed {MAX_MISSING_IN_A_ROW} times in a row: {row.message}",
+                    f"the contestant {row.name} failed {MAX_MISSING_IN_A_ROW} times in a row: {row.message}",
                     value=row.error,
                     remedy="mend it and give the same command again: what is done is kept, missing samples are retried",
                 )

@@ -124,7 +124,7 @@ def test_another_run_in_the_same_folder_is_refused_unless_fresh(
     command = ["run", "--data", str(data), "--out", str(tmp_path / "r")]
     assert main(command) == 0
     assert main([*command, "--limit", "3"]) == 2
-    assert "another run lies in" in capsys.readouterr().err
+    assert "Another run lies in" in capsys.readouterr().err
     assert main([*command, "--limit", "3", "--fresh"]) == 0
     assert results_of(tmp_path / "r")["summary"]["fast"]["n_total"] == 3
 
@@ -135,7 +135,7 @@ def test_a_contestant_that_is_gone_ends_the_run_with_its_message(
     contest["fast"] = lambda name: FakeRunner(name, errors=[Unreachable("connection refused")] * 99)
     assert main(["run", "--data", str(data), "--out", str(tmp_path / "r")]) == 2
     captured = capsys.readouterr().err
-    assert "fast failed 5 times in a row: connection refused" in captured
+    assert "The contestant fast failed 5 times in a row: connection refused" in captured
     assert "same command again" in captured
     assert results_of(tmp_path / "r")["summary"]["fast"]["n_scored"] == 0
 
@@ -168,7 +168,7 @@ def test_nobody_at_the_url_is_an_error(tmp_path: Path, capsys: pytest.CaptureFix
     write_records(tmp_path / "d.jsonl", [record("a")])
     command = ["run", "--data", str(tmp_path / "d.jsonl"), "--server", "http://127.0.0.1:9"]
     assert main([*command, "--out", str(tmp_path / "r")]) == 2
-    assert "no sample could be scored" in capsys.readouterr().err
+    assert "No sample could be scored" in capsys.readouterr().err
     assert not (tmp_path / "r" / "results.json").exists()
 
 
@@ -178,13 +178,13 @@ def test_nobody_at_the_url_is_an_error(tmp_path: Path, capsys: pytest.CaptureFix
         (["--api-key", "k"], "--api-key would have no effect"),
         (["--dialect", "code_apply"], "--dialect would have no effect"),
         (["--server", "http://x", "--target", "replay:tiny-2m"], "--target would have no effect"),
-        (["--server", "http://x", "--api-key", "env:NO_SUCH_VARIABLE"], "the environment has no NO_SUCH_VARIABLE"),
-        (["--drafters", "magic"], "no such drafter"),
+        (["--server", "http://x", "--api-key", "env:NO_SUCH_VARIABLE"], "The environment has no NO_SUCH_VARIABLE"),
+        (["--drafters", "magic"], "No such drafter"),
         (["--server", "ftp://x"], "not the URL of a service"),
-        (["--data", "none.jsonl"], "no such data set"),
-        (["--max-lines", "1"], "no shipped edit"),
-        (["--peers", "hf-magic", *REPLAY], "no such peer: hf-magic"),
-        (["--peers", "vllm", "--constrain", "none", *REPLAY], "no server was named"),
+        (["--data", "none.jsonl"], "No such data set"),
+        (["--max-lines", "1"], "No shipped edit"),
+        (["--peers", "hf-magic", *REPLAY], "No such peer: hf-magic"),
+        (["--peers", "vllm", "--constrain", "none", *REPLAY], "No server was named"),
     ],
 )
 def test_bad_options_are_named(
@@ -203,7 +203,7 @@ def test_report_from_results_alone(
     assert main(["report", str(moved), "--out", str(tmp_path / "page")]) == 0
     assert (tmp_path / "page" / "report.html").stat().st_size > 10_000
     assert main(["report", str(tmp_path / "none")]) == 2
-    assert "no results lie" in capsys.readouterr().err
+    assert "No results lie" in capsys.readouterr().err
 
 
 class Worse(FakeRunner):
@@ -244,4 +244,4 @@ def test_compare_refuses_what_does_not_belong_together(
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
     assert "different texts" in capsys.readouterr().err
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "a"), "--pair", "x=y"]) == 2
-    assert "no such pair" in capsys.readouterr().err
+    assert "No such pair" in capsys.readouterr().err
