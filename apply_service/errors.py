@@ -62,6 +62,7 @@ class UnsupportedParameter(RequestError, code="unsupported_parameter"): """The f
 class UnknownModel(RequestError, code="unknown_model"): """The service has no such model."""
 class UnknownDrafter(RequestError, code="unknown_drafter"): """There is no such drafter."""
 class UnknownEditFormat(RequestError, code="unknown_edit_format"): """There is no such edit format."""
+class UnknownReading(RequestError, code="unknown_reading"): """The edit has no such reading for this file."""
 class BadEncoding(RequestError, code="bad_encoding"): """The bytes are not in the encoding named, or it cannot hold the result."""
 class NulByte(RequestError, code="nul_byte"): """The text holds a NUL character."""
 class StaleBase(RequestError, code="stale_base"): """The original is not the one the edit was made for."""

@@ -27,7 +27,7 @@ from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, drive_alone
 from apply_service.drafting.drafter import check_drafter
 from apply_service.edits.diff import LINE, TextHunk, text_hunks, unified_diff_text
-from apply_service.edits.doubt import chance_of, chances_of_hunks, other_readings
+from apply_service.edits.doubt import chance_of, chances_of_hunks, choose_reading, other_readings, reading_id
 from apply_service.edits.fidelity import (
     SourceText,
     encode,
@@ -201,6 +201,11 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
         if not is_good:
             value, remedy = getattr(request, name), "set it within the range, or leave it out"
             raise InvalidField(f"`{name}` is out of range", value=value, limit=limit, remedy=remedy)
+    if request.reading is not None and (request.strategy == "model" or not request.update.strip()):
+        remedy = "leave out `reading`, or send an `update` with strategy auto or exact"
+        raise InvalidField(
+            "`reading` names a reading of an update, and a model has none", value=request.reading, remedy=remedy
+        )
     for name in ("update", "instruction"):
         if LONE_SURROGATE.search(getattr(request, name)):
             raise BadEncoding(f"`{name}` holds a lone surrogate", value=name, remedy="send well-formed text")
@@ -249,6 +254,8 @@ def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
     if reply.may_be_file and not prediction.determined:
         prediction = beside_snippet(original, reply.update, prediction)
         name = name if prediction.probability is not None else "whole_file"
+    if request.reading is not None:
+        prediction = choose_reading(prediction, request.reading)
     left_out = name_finding(reply, prediction)
     findings = reply.findings if left_out is None else (*reply.findings, left_out)
     return replace(job, update=reply.update, prediction=prediction, findings=findings, format=name)
@@ -334,7 +341,10 @@ def finish(
         drafter=outcome.drafter,
         certainty=job.prediction.certainty,
         reasons=job.prediction.reasons,
-        readings=other_readings(job.prediction, outcome.merged),
+        reading=id_of_reading(job, outcome.merged),
+        readings=other_readings(
+            job.prediction, outcome.merged, path=(request.path or "file") if request.diff else None
+        ),
         agreement=outcome.agreement,
         determinism=None if target is None else target.determinism,
         verdicts=verdicts,
@@ -356,6 +366,12 @@ def finish(
     watch.lap("answer_s")
     watch.seconds["total_s"] = sum(watch.seconds.values())  # the answer has these seconds too
     return result
+
+
+def id_of_reading(job: EditJob, merged: str) -> str | None:
+    """The id of the reading that gives the text; None where it is none of the edit's."""
+    known = (job.prediction.text, *(one.text for one in job.prediction.readings))
+    return reading_id(merged) if job.update.strip() and merged in known else None
 
 
 def attribute_ops(original: str, merged: str, prediction: Prediction) -> tuple[LineOp, ...]:

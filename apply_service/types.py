@@ -49,10 +49,11 @@ class LineOp(NamedTuple):
     """One step of a merge, in output order.
 
     `keep`: the original's line, not shown in the update.  `both`: the original's line, shown in the update as context
-    (the original's wording wins).  `drop`: an original line that the edit removes.  `take`: a line of the update.  Over
-    a whole merge the `original_line`s of keep, both and drop are exactly 0..n-1 in order; the `update_line`s of both
-    and take are strictly increasing wherever the edit keeps the order of the file.  Drops come before the takes that
-    replace them.
+    (the original's wording wins).  `drop`: an original line that the edit removes.  `take`: a line of the update;
+    without `update_line`, a blank line between what is put in and the rest, or a line of the original that moves to
+    another indentation.  Over a whole merge the `original_line`s of keep, both and drop are exactly 0..n-1 in order;
+    the `update_line`s of both and take are strictly increasing wherever the edit keeps the order of the file.  Drops
+    come before the takes that replace them.
     """
 
     kind: LineKind
@@ -179,14 +180,18 @@ class LineRange:
 
 @dataclass(frozen=True, slots=True)
 class OtherReading:
-    """Another way to read the edit."""
+    """Another way to read the edit.  A request with `reading` and its id returns it."""
 
     __pydantic_config__ = ON_THE_WIRE
 
+    id: str
+    """Twelve hexadecimal digits that follow from the result's text."""
     probability: float
     """The chance that it is right, as the merger counted it."""
     difference: str
     """What it would do to the file instead: "keep line 3 (`x = 1`) and leave out `x = 2`"."""
+    diff: str | None = None
+    """The unified diff of the original and this reading, where the request asks for diffs."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -278,6 +283,8 @@ class ApplyRequest:
     """The time limit of the whole request, from its acceptance on."""
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
     diff: bool = False
+    reading: str | None = None
+    """The id of the reading to return, or its number: 1 is the likeliest, the others follow as answers tell them."""
     owner: str = ""
     """The name of the request's API key.  The prefix cache shares nothing between owners."""
 
@@ -371,6 +378,8 @@ class ApplyResult:
     """None where there is no confidence."""
     readings: tuple[OtherReading, ...] = ()
     """Other readings of the edit with a chance to be right, likeliest first."""
+    reading: str | None = None
+    """The id of this one; None where a model's text is no reading of the edit."""
 
 
 @dataclass(frozen=True, slots=True)

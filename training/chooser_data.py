@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 from apply_eval.datasets import EditRecord, join_updates, read_records
 from apply_eval.errors import DataError
+from apply_eval.scores import is_slight
 from apply_service.edits.fidelity import normalise, restore
 from apply_service.edits.reply import detect_format
 from apply_service.errors import ApplyError
@@ -45,6 +49,8 @@ class Choice(NamedTuple):
     features: tuple[Mapping[str, float], ...]
     right: tuple[bool, ...]
     limits: tuple[float, ...]
+    slight: tuple[bool, ...] = ()
+    """Which readings are wrong in white space, blank lines and words of comments alone."""
 
 
 def read_fit_records(path: Path, updates: Path | None = None) -> list[EditRecord]:
@@ -64,31 +70,40 @@ def read_fit_records(path: Path, updates: Path | None = None) -> list[EditRecord
 
 
 def collect(
-    records: Iterable[EditRecord], readings_of: Readings, *, source: str, weight: float = 1.0
+    records: Iterable[EditRecord], readings_of: Readings, *, source: str, weight: float = 1.0, n_processes: int = 1
 ) -> tuple[list[Choice], int]:
     """The choices of a set, and how many records it has in other formats than lazy snippets.  Raises DataError:
     readings of different features, or a feature that is not finite."""
-    choices: list[Choice] = []
-    n_others = 0
-    for record in records:
-        if detect_format(normalise(record.update), named=None) != LAZY:
-            n_others += 1
-            continue
-        try:
-            readings = readings_of(record)
-        except ApplyError:
-            readings = ()
-        right = tuple(restore(record.before, reading.ops) == record.after for reading, _ in readings)
-        features = tuple(dict(reading.features) for reading, _ in readings)
-        limits = tuple(limit for _, limit in readings)
-        choices.append(Choice(record.id, source, record.repo, record.style, weight, features, right, limits))
+    one = partial(_choice, readings_of=readings_of, source=source, weight=weight)
+    if n_processes == 1:
+        made = [one(record) for record in records]
+    else:
+        with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+            made = list(pool.map(one, records, chunksize=20))
+    choices = [choice for choice in made if choice is not None]
     names = {frozenset(reading) for choice in choices for reading in choice.features}
     if len(names) > 1:
         differing = sorted(frozenset.union(*names) - frozenset.intersection(*names))
         raise DataError(f"readings of {source} differ in their features: {', '.join(differing)}", value=differing)
     if not all(math.isfinite(x) for choice in choices for reading in choice.features for x in reading.values()):
         raise DataError(f"a feature of a reading of {source} is not finite")
-    return choices, n_others
+    return choices, len(made) - len(choices)
+
+
+def _choice(record: EditRecord, *, readings_of: Readings, source: str, weight: float) -> Choice | None:
+    """The choice of an edit; None in another format than lazy snippets."""
+    if detect_format(normalise(record.update), named=None) != LAZY:
+        return None
+    try:
+        readings = readings_of(record)
+    except ApplyError:
+        readings = ()
+    texts = [restore(record.before, reading.ops) for reading, _ in readings]
+    right = tuple(text == record.after for text in texts)
+    slight = tuple(text != record.after and is_slight(record.after, text) for text in texts)
+    features = tuple(dict(reading.features) for reading, _ in readings)
+    limits = tuple(limit for _, limit in readings)
+    return Choice(record.id, source, record.repo, record.style, weight, features, right, limits, slight)
 
 
 def feature_names(choices: Sequence[Choice]) -> tuple[str, ...]:

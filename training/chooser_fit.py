@@ -8,7 +8,10 @@ is measured is what is shipped.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,44 +53,78 @@ N_COMPARED = 200
 
 class Outcome(NamedTuple):
     """What a chooser that saw no edit of its repository makes of an edit.  `place` is the place of the first right
-    reading in the chooser's order, from 1 on; None where there is none.  No probability where there is no reading."""
+    reading in the chooser's order, from 1 on; None where there is none.  No probability where there is no reading.
+    `is_slight`: the chosen reading is wrong in blanks and comments alone."""
 
     choice: Choice
     probability: float | None
     place: int | None
+    is_slight: bool = False
 
     @property
     def is_right(self) -> bool:
         return self.place == 1
 
 
-def fit_chooser(choices: Sequence[Choice], names: Sequence[str], n_folds: int) -> tuple[Chooser, list[Outcome]]:
+def fit_chooser(
+    choices: Sequence[Choice], names: Sequence[str], n_folds: int, n_processes: int = 1
+) -> tuple[Chooser, list[Outcome]]:
     """The chooser fitted to all of `choices`, with thresholds of 1 and 0.5, and what it makes of each of them out of
     fold.
 
     Two numbers, the line that calibrates, are fitted to all outcomes.  The second look of a fold learns from scores of
-    first looks of which most had seen the edits that are held out from it.
+    first looks of which most had seen the edits that are held out from it.  `n_processes` fit folds beside each other;
+    they change nothing else.
     """
     folds = folds_of(choices, n_folds)
-    scores: Scores = [[] for _ in choices]
-    for fitted, held_out in folds:
-        first = fit_first([choices[i] for i in fitted], names)
-        for i in held_out:
-            scores[i] = [first.of(row) for row in beside_rivals(choices[i].features)] if choices[i].features else []
-    again: Scores = [[] for _ in choices]
-    for fitted, held_out in folds:
-        second = fit_second([choices[i] for i in fitted], [scores[i] for i in fitted], names)
-        for i in held_out:
-            looks = best_two(choices[i].features, scores[i]) if scores[i] else {}
-            again[i] = look_again(scores[i], {at: second.of(row) for at, row in looks.items()}) if looks else []
+    first, looks = _in_processes(partial(_first_looks, choices, names), folds, n_processes)
+    scores: Scores = [looks.get(i, []) for i in range(len(choices))]
+    second, looks = _in_processes(partial(_second_looks, choices, names, scores), folds, n_processes)
+    again: Scores = [looks.get(i, []) for i in range(len(choices))]
     slope, start = calibration_of(choices, again)
     again = [[slope * score + start for score in own] for own in again]
-    second = scaled(fit_second(choices, scores, names), slope, start)
     wrong = [(choice, own) for choice, own in zip(choices, again, strict=True) if own and not choice.right[best(own)]]
     total = math.fsum(choice.weight for choice, _ in wrong)
     elsewhere = math.fsum(choice.weight for choice, _ in wrong if any(choice.right)) / total if total else 0.0
-    chooser = Chooser(tuple(names), fit_first(choices, names), second, elsewhere, ChooserThresholds(1.0, 0.5))
+    thresholds = ChooserThresholds(1.0, 0.5)
+    chooser = Chooser(tuple(names), first, scaled(second, slope, start), elsewhere, thresholds)
     return chooser, [judge(choice, chooser, own) for choice, own in zip(choices, again, strict=True)]
+
+
+Fold = tuple[list[int], list[int]]
+"""The places to fit on, and those that are held out."""
+Look = Callable[[Fold], tuple[Trees, dict[int, list[float]]]]
+
+
+def _in_processes(look: Look, folds: Sequence[Fold], n_processes: int) -> tuple[Trees, dict[int, list[float]]]:
+    """The trees fitted to all edits, and the scores of all edits that had readings, each out of fold."""
+    everything = sorted(i for _, held_out in folds for i in held_out)
+    jobs: list[Fold] = [(everything, []), *folds]
+    if n_processes == 1:
+        found = [look(fold) for fold in jobs]
+    else:
+        with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+            found = list(pool.map(look, jobs))
+    return found[0][0], {i: own for _, scores in found[1:] for i, own in scores.items()}
+
+
+def _first_looks(choices: Sequence[Choice], names: Sequence[str], fold: Fold) -> tuple[Trees, dict[int, list[float]]]:
+    fitted, held_out = fold
+    first = fit_first([choices[i] for i in fitted], names)
+    known = (i for i in held_out if choices[i].features)
+    return first, {i: [first.of(row) for row in beside_rivals(choices[i].features)] for i in known}
+
+
+def _second_looks(
+    choices: Sequence[Choice], names: Sequence[str], scores: Scores, fold: Fold
+) -> tuple[Trees, dict[int, list[float]]]:
+    fitted, held_out = fold
+    second = fit_second([choices[i] for i in fitted], [scores[i] for i in fitted], names)
+    found = {}
+    for i in (i for i in held_out if scores[i]):
+        looks = best_two(choices[i].features, scores[i])
+        found[i] = look_again(scores[i], {at: second.of(row) for at, row in looks.items()})
+    return second, found
 
 
 def judge(choice: Choice, chooser: Chooser, scores: Sequence[float]) -> Outcome:
@@ -97,11 +134,12 @@ def judge(choice: Choice, chooser: Chooser, scores: Sequence[float]) -> Outcome:
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
     place = next((at for at, i in enumerate(order, 1) if choice.right[i]), None)
     probability = chooser.probabilities(choice.features, scores)[order[0]]
-    return Outcome(choice, min(probability, choice.limits[order[0]]), place)
+    is_slight = bool(choice.slight) and choice.slight[order[0]]
+    return Outcome(choice, min(probability, choice.limits[order[0]]), place, is_slight)
 
 
-def folds_of(choices: Sequence[Choice], n_folds: int) -> list[tuple[list[int], list[int]]]:
-    """(places to fit on, places held out), whole repositories on one side.  Raises ValueError: there are not two
+def folds_of(choices: Sequence[Choice], n_folds: int) -> list[Fold]:
+    """The folds, whole repositories on one side of each.  Raises ValueError: there are not two
     repositories."""
     groups = [choice.repo for choice in choices]
     n = min(n_folds, len(set(groups)))

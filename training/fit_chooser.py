@@ -39,9 +39,10 @@ PACKAGE = "apply_service.edits.lazy"
 def main(arguments: Sequence[str] | None = None, *, readings_of: Readings | None = None) -> int:
     """Fit, write, report.  `readings_of`: another merger than the package's."""
     options = parse_options(arguments)
-    choices, n_others = read_choices(options.data, dict(options.weight), readings_of or lazy_readings)
+    n_processes = options.processes
+    choices, n_others = read_choices(options.data, dict(options.weight), readings_of or lazy_readings, n_processes)
     names = feature_names(choices)
-    made, outcomes = fit_chooser(choices, names, options.folds)
+    made, outcomes = fit_chooser(choices, names, options.folds, n_processes)
     threshold = pick_threshold(outcomes, options.wrong)
     files = [file for pair in options.data for file in pair if file is not None]
     report = {
@@ -82,6 +83,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--wrong", type=probability, default=0.01, help="share of applied answers that may be wrong")
     parser.add_argument("--folds", type=positive, default=6, help="of the cross-validation by repository")
+    parser.add_argument("--processes", type=positive, default=1, help="that read edits and fit folds (default: 1)")
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap's intervals")
     default = Path(str(resources.files(PACKAGE))) / MODEL_FILE
     parser.add_argument("--out", type=Path, default=default, help="file of the numbers (default: in the package)")
@@ -109,7 +111,10 @@ def _weight(text: str) -> tuple[str, float]:
 
 
 def read_choices(
-    data: Sequence[tuple[Path, Path | None]], weights: Mapping[str, float], readings_of: Readings
+    data: Sequence[tuple[Path, Path | None]],
+    weights: Mapping[str, float],
+    readings_of: Readings,
+    n_processes: int = 1,
 ) -> tuple[list[Choice], dict[str, int]]:
     """The choices of all sets, and of each how many edits are in other formats.  Raises DataError: a set that nothing
     may be fitted to, a weight for a set that is not there, a set twice."""
@@ -121,7 +126,9 @@ def read_choices(
     n_others: dict[str, int] = {}
     for name, (path, updates) in zip(names, data, strict=True):
         records = read_fit_records(path, updates)
-        found, n_others[name] = collect(records, readings_of, source=name, weight=weights.get(name, 1.0))
+        found, n_others[name] = collect(
+            records, readings_of, source=name, weight=weights.get(name, 1.0), n_processes=n_processes
+        )
         choices += found
     return choices, n_others
 

@@ -8,6 +8,7 @@ hand for edits of these sets, edits of their files as a developer asks for them,
 - `asked.jsonl`: everyday requests for files of these sets, with the answer as a chat model gives it, in no given style;
 - `fit_sketch.jsonl`: the same edits of the `fit` split, sketched by a program;
 - `tried.jsonl`: small edits as people try the service with, their wanted files written by hand, and cases of our tests;
+- `kinds.jsonl`: edits of real files on which lines get lost, doubled or misplaced unseen, made by a program;
 - `window_sketch.jsonl`: windows of other repositories, sketched in clean and in careless styles.
 
 Same input, same bytes.
@@ -27,11 +28,15 @@ from pathlib import Path
 from typing import Any
 
 from apply_eval.sketch import draw_sketch
+from benchmarks.kinds.__main__ import make_records
+from benchmarks.kinds.sources import read_data
 
 WRITTEN, ASKED, TRIED = "written_snippets.jsonl.xz", "asked_edits.jsonl.xz", "tried_edits.jsonl.xz"
 CARELESS = "misquoted_context"
 FIELDS = ("id", "repo", "path", "language", "subject", "before", "after")
 SEED = 7
+N_KINDS = 1600
+"""Edits made of the kinds that careless merging gets wrong."""
 A_REPOSITORY = 12
 """Windows sketched of one repository."""
 TRIES = 4
@@ -57,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "asked": carry_out(read_own(ASKED), windows),
         "fit_sketch": [row_of(row, row["sketch"], "sketched") for row in fit],
         "tried": read_own(TRIED),
+        "kinds": make_kinds(options.data / "train_windows.jsonl.xz"),
         "window_sketch": sketch_windows(windows, {row["id"].split("#")[0] for row in written}),
     }
     options.out.mkdir(parents=True, exist_ok=True)
@@ -116,6 +122,11 @@ def carry_out(asked: Iterable[Row], edits: Iterable[Row]) -> list[dict[str, Any]
             row_of({**row, "id": f"{request['id']}#asked{n}", "after": "".join(lines)}, request["update"], "asked")
         )
     return found
+
+
+def make_kinds(path: Path) -> list[dict[str, Any]]:
+    """Edits of the kinds that may be fitted to."""
+    return list(make_records(list(read_data(path)), splits=("fit",), n_edits=N_KINDS, seed=SEED))
 
 
 def sketch_windows(windows: Sequence[Row], used: set[str]) -> list[dict[str, Any]]:

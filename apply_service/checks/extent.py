@@ -100,7 +100,8 @@ def find_truncation(answer: CheckInput) -> list[Verdict]:
         if is_guess or len(prediction.text) > len(merged) * SLACK:
             lost = 1 - len(merged) / len(original)
             return [Verdict("truncation", "error", f"{lost:.0%} of the file's characters are gone")]
-    if _is_end_missing(answer):
+    is_determined = prediction.determined and merged == prediction.text
+    if not is_determined and _is_end_missing(answer):
         return [Verdict("truncation", "error", "the end of the file is missing", (n_after, n_after))]
     return []
 

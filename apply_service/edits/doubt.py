@@ -11,11 +11,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 
 from apply_service.edits.code_lines import quote_lines
+from apply_service.edits.diff import unified_diff_text
 from apply_service.edits.lazy.chooser import UNSEEN, load
 from apply_service.edits.lazy.merge import RISKS, WHOLE_FILE
 from apply_service.edits.lazy.quotes import Merge
+from apply_service.edits.lazy.readings import texts_of
+from apply_service.errors import UnknownReading
 from apply_service.protocols import EditJob
 from apply_service.types import DOUBT, Certainty, LineOp, OtherReading, Prediction, Severity, Verdict, keep_all
 
@@ -147,21 +152,43 @@ def what_to_show(ops: Sequence[LineOp]) -> list[str]:
     return []
 
 
-def other_readings(prediction: Prediction, merged: str) -> tuple[OtherReading, ...]:
+def reading_id(text: str) -> str:
+    """The id of the reading that gives this text."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def other_readings(prediction: Prediction, merged: str, *, path: str | None = None) -> tuple[OtherReading, ...]:
     """The readings that give another text than `merged`, likeliest first; none where `merged` is no reading itself, or
-    where none has a chance worth telling."""
+    where none has a chance worth telling.  With a `path` each has its diff."""
     this = next((one.ops for one in prediction.readings if one.text == merged), None)
     if this is None:
         return ()
+    original = "\n".join(op.text for op in this if op.original_line is not None)
     likely = (one for one in prediction.readings if one.probability >= LEAST_TOLD and one.text != merged)
     told: dict[str, OtherReading] = {}  # some differ only in what the words leave out
     for one in sorted(likely, key=lambda one: -one.probability):
         difference = tell_difference(this, one.ops)
         if difference and one.name.endswith(WHOLE_FILE):
             difference = f"take the snippet for the whole file and {difference}"
-        told.setdefault(difference, OtherReading(one.probability, difference))
+        diff = None if path is None else unified_diff_text(original, one.text, path)
+        told.setdefault(difference, OtherReading(reading_id(one.text), one.probability, difference, diff))
     told.pop("", None)
     return tuple(told.values())[:MAX_READINGS]
+
+
+def choose_reading(prediction: Prediction, wanted: str) -> Prediction:
+    """The prediction with the reading of this id or number; it decides the text then.  1 is the likeliest, the others
+    follow as `other_readings` tells them.  Raises UnknownReading: there is none."""
+    others = other_readings(prediction, prediction.text)
+    ids = [reading_id(prediction.text), *(other.id for other in others)]
+    by_number = dict(zip(map(str, range(1, len(ids) + 1)), ids, strict=True))
+    texts = {reading_id(one.text): one.ops for one in prediction.readings} | {ids[0]: prediction.ops}
+    ops = texts.get(by_number.get(wanted, wanted))
+    if ops is None:
+        message, remedy = "the edit has no such reading for this file", "repeat the edit without `reading`"
+        raise UnknownReading(message, value=wanted, limit=ids, remedy=f"{remedy}, and name one that the answer tells")
+    lines = texts_of(ops, prediction.update_lines)
+    return replace(prediction, ops=ops, update_lines=lines, certainty=Certainty.CERTAIN, reasons=(), determined=True)
 
 
 def how_sure(prediction: Prediction) -> tuple[str, str] | tuple[None, None]:

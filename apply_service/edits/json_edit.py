@@ -230,7 +230,7 @@ def _replace(text: str, replacement: Replacement, label: str, trust: Trust) -> s
     first = text.find(old)
     if first >= 0 and replacement.replaces_all:
         return text.replace(old, new)
-    if first >= 0 and text.find(old, first + len(old)) < 0:
+    if first >= 0 and text.find(old, first + 1) < 0:  # also where the places overlap
         return text[:first] + new + text[first + len(old) :]
     if first >= 0:
         starts: list[int] = []

@@ -109,6 +109,8 @@ _OF_THIS_CODE = re.compile(
     r"(?:please )?(?:add|insert|append|put|place) (?:this|these|it|them|that|the (?:\w+ )?above)\b", re.IGNORECASE
 )
 _WISH = re.compile(r"\b(?:can|may|could|should) ", re.IGNORECASE)
+THOUGHTS = ("think", "thinking", "reasoning")
+"""Tags around the reasoning that some models begin their replies with."""
 WRAPPED_SIGNS = ("*** Begin Patch", "<<<<<<< SEARCH", "------- SEARCH", "+++ ")
 MAX_BEHIND = 20
 """Paragraphs behind an edit that are read for orders."""
@@ -207,7 +209,7 @@ class _Reader:
 
     def __init__(self, text: str, original: str, path: str | None = None, language: str | None = None) -> None:
         self._file = FileLines(original)
-        lines = _unmarked(_unwrapped(text), original).split("\n")
+        lines = _unmarked(_unwrapped(_without_thoughts(text, original)), original).split("\n")
         self._lines = lines = _unnumbered(_unindented(lines, self._file), self._file)
         self._text = "\n".join(lines)
         self._original = original
@@ -855,6 +857,20 @@ def _as_orders(sentence: str) -> list[str]:
 
 def _opens_json(line: str) -> bool:
     return line.lstrip()[:1] in ("{", "[")
+
+
+def _without_thoughts(text: str, original: str) -> str:
+    """The reply without the reasoning that it begins with.  Some servers take off the opening tag: then the closing one
+    stands alone on its line.  The text stays where nothing follows, or where the file has such a tag itself."""
+    for tag in THOUGHTS:
+        thoughts, closing, rest = text.partition(f"</{tag}>")
+        if not closing or not rest.strip() or closing in original:
+            continue
+        is_alone = thoughts[-1:] in ("", "\n") and rest[0] == "\n" and f"<{tag}>" not in text
+        is_fenced = sum(map(is_fence, thoughts.split("\n"))) % 2 == 1
+        if text.lstrip().startswith(f"<{tag}>") or (is_alone and not is_fenced):
+            return rest.lstrip("\n")
+    return text
 
 
 def _unwrapped(text: str) -> str:

@@ -155,6 +155,7 @@ def _look_at(old: Sequence[str], new: Sequence[str]) -> _Look | None:
     if not old or not new:
         return None
     opens = new[0].lower().startswith(_OPENINGS)
+    opens = opens or (new[0][0] == old[0][0] and not any(map(str.isalnum, "".join(old))))  # `{}` is as good as empty
     is_noted = all(strip_comment(lines[0]).is_comment for lines in (old, new)) and new[0][:1] not in (" ", "\t")
     if not (opens or is_noted or new[0] == old[0] or is_import(new[0])):
         return None

@@ -17,7 +17,7 @@ from apply_eval.datasets import SIZES, EditRecord, size_class
 from apply_eval.errors import DataError
 from apply_eval.metrics import Judged, at_threshold, calibration_figures, hits, risk_figures
 from apply_eval.numbers import DASH, print_table, share
-from apply_eval.scores import CONFIDENCE_THRESHOLD, diff_hunks, is_same_but_blanks, is_same_but_misquotes
+from apply_eval.scores import CONFIDENCE_THRESHOLD, diff_hunks, is_same_but_blanks, is_same_but_misquotes, is_slight
 from apply_service.edits.fidelity import normalise, restore
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.reply import read_reply
@@ -72,6 +72,8 @@ class MergeRow:
     """The place of the first reading that is right, from 1 on; None where none is."""
     same_but_blanks: bool = False
     same_but_misquotes: bool = False
+    slight: bool = False
+    """It is wrong in white space, blank lines and words of comments alone."""
     error: str | None = None
     message: str = ""
     answer: str | None = None
@@ -150,6 +152,7 @@ def _judge(record: EditRecord, merger: Merger) -> MergeRow:
         right_reading=next((at for at, reading in enumerate(readings, 1) if reading == record.after), None),
         same_but_blanks=exact or is_same_but_blanks(record.after, text),
         same_but_misquotes=is_misquoted,
+        slight=not exact and is_slight(record.after, text),
         answer=None if exact else text,
     )
 
@@ -166,13 +169,13 @@ def shipped_threshold() -> float:
 # -- results -----------------------------------------------------------------------------------------------------------
 def summarise(rows: Sequence[MergeRow], *, threshold: float = CONFIDENCE_THRESHOLD, seed: int = 0) -> dict[str, Any]:
     """The counts of a run, and its rows, as they stand in `results.json`."""
-    n_total, judged = len(rows), [Judged(row.probability, row.exact) for row in rows]
+    n_total, judged = len(rows), _judged(rows)
     styles = {
         style: [row for row in rows if row.style == style] for style in sorted({row.style for row in rows} - {""})
     }
     by_style: dict[str, dict[str, Any]] = {}
     for style, found in (styles | {"all": list(rows)}).items():
-        unseen = at_threshold([Judged(row.probability, row.exact) for row in found], threshold)
+        unseen = at_threshold(_judged(found), threshold)
         exact = hits(sum(row.exact for row in found), len(found))
         by_style[style] = {"n_total": len(found), "exact": exact, "at_threshold": unseen}
     sizes = group(rows, lambda row: [row.size])
@@ -195,6 +198,10 @@ def summarise(rows: Sequence[MergeRow], *, threshold: float = CONFIDENCE_THRESHO
         "max_ms": max(row.ms for row in rows),
         "rows": [as_json(row) for row in rows],
     }
+
+
+def _judged(rows: Iterable[MergeRow]) -> list[Judged]:
+    return [Judged(row.probability, row.exact, is_slight=row.slight) for row in rows]
 
 
 def _counts(rows: Sequence[MergeRow]) -> dict[str, int]:
@@ -235,14 +242,15 @@ def print_summary(summary: Mapping[str, Any]) -> None:
             heads = (title, "samples", "exact", "share", "wrong but certain", "refused")
             print_table(heads, rows, f"by {title}")
     # Coverage stands beside errors: who applies nothing has none wrong.
-    rows = []
+    by_style = []
     for style, found in summary["by_style"].items():
         exact, unseen = found["exact"], found["at_threshold"]
         low, high = exact["interval"]
         shown = (f"{exact['n']} ({share(exact['share'])})", f"{100 * low:.0f}–{100 * high:.0f}")
-        below = (unseen["n_applied"], unseen["n_wrong"], unseen["n_right_below"])
-        rows.append((style, str(found["n_total"]), *shown, *map(str, below)))
-    print_table(("style", "samples", "exact", "95%", "applied", "of these wrong", "right below"), rows, "by style")
+        below = (unseen["n_applied"], unseen["n_wrong"], unseen["n_grave"], unseen["n_right_below"])
+        by_style.append((style, str(found["n_total"]), *shown, *map(str, below)))
+    columns = ("style", "samples", "exact", "95%", "applied", "of these wrong", "grave", "right below")
+    print_table(columns, by_style, "by style")
     print("\n".join(trust_lines(summary)))
     n_total, n_exact = summary["n_total"], summary["n_exact"]
     print(
@@ -257,7 +265,8 @@ def trust_lines(summary: Mapping[str, Any]) -> list[str]:
     risk, unseen, tenths = summary["risk"], summary["risk"]["at_threshold"], summary["calibration"]["deciles"]
     lines = [
         f"from {unseen['threshold']:.3f} on: {share(unseen['coverage'])} {_interval(unseen['coverage_interval'])} "
-        f"applied, {unseen['n_wrong']} of {unseen['n_applied']} wrong {_interval(unseen['wrong_interval'])}; "
+        f"applied, {unseen['n_wrong']} of {unseen['n_applied']} wrong {_interval(unseen['wrong_interval'])}, "
+        f"{unseen['n_grave']} of them gravely; "
         f"{unseen['n_right_below']} right answers below it ({share(unseen['right_below'])})"
     ]
     for limit, found in risk["coverage_at"].items():

@@ -161,12 +161,13 @@ MAX_POINTS = 50
 
 
 class Judged(NamedTuple):
-    """One sample: the chance of being right that its answer claims (None: there is no answer), whether it is right, and
-    how much it counts."""
+    """One sample: the chance of being right that its answer claims (None: there is no answer), whether it is right, how
+    much it counts, and whether it is wrong in blanks and comments alone."""
 
     probability: float | None
     is_right: bool
     weight: float = 1.0
+    is_slight: bool = False
 
 
 class RiskPoint(NamedTuple):
@@ -245,8 +246,8 @@ def risk_figures(samples: Sequence[Judged], *, threshold: float, seed: int) -> d
 
 
 def at_threshold(samples: Sequence[Judged], threshold: float) -> dict[str, Any]:
-    """What is applied from `threshold` on, what of that is wrong, and which right answers lie below it; Wilson's 95%
-    intervals."""
+    """What is applied from `threshold` on, how much of that is wrong and how much gravely, and which right answers lie
+    below it; Wilson's 95% intervals."""
     applied = [s for s in samples if s.probability is not None and s.probability >= threshold]
     n_wrong = sum(not s.is_right for s in applied)
     n_right = sum(s.is_right for s in samples)
@@ -257,6 +258,7 @@ def at_threshold(samples: Sequence[Judged], threshold: float) -> dict[str, Any]:
         "coverage": _share(len(applied), len(samples)),
         "coverage_interval": _wilson(len(applied), len(samples)),
         "n_wrong": n_wrong,
+        "n_grave": n_wrong - sum(s.is_slight for s in applied),
         "wrong": _share(n_wrong, len(applied)),
         "wrong_interval": _wilson(n_wrong, len(applied)),
         "n_right_below": n_below,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 
 from rapidfuzz.distance import Indel, Levenshtein
 
 from apply_eval.datasets import EditRecord
 from apply_eval.line_diff import diff_lines
 from apply_service.edits.diff import unified_diff_text
+from apply_service.edits.markers import strip_comment
 from apply_service.syntax.languages import detect_language
 from apply_service.syntax.trees import SyntaxTree, parse
 
@@ -69,6 +70,22 @@ def is_same_but_blanks(wanted: str, answer: str) -> bool:
     """Whether the texts are equal apart from white space at line ends (carriage returns included) and blank lines."""
     one, other = ([x for line in text.split("\n") if (x := line.rstrip())] for text in (wanted, answer))
     return one == other
+
+
+def is_slight(wanted: str, answer: str) -> bool:
+    """Whether a wrong answer has all lines of the wanted text and no other, in order, apart from white space, blank
+    lines and the words of comments on lines of their own.  Every other error is grave: lines are lost, doubled,
+    misplaced or changed."""
+    one, other = (
+        [code for code, _ in groupby(map(_code_of, filter(str.strip, text.split("\n"))))] for text in (wanted, answer)
+    )
+    lengths = [sum(1 for line in text.split("\n") if _code_of(line)) for text in (wanted, answer)]
+    return one == other and lengths[0] == lengths[1]
+
+
+def _code_of(line: str) -> str:
+    """The line without white space; "" for a comment, so that those below each other count as one."""
+    return "" if strip_comment(line).is_comment else "".join(line.split())
 
 
 def count_lines_outside(before: str, wanted: str, answer: str) -> int:

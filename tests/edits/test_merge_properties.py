@@ -74,11 +74,14 @@ def assert_whole(original: str, update: str, prediction: Prediction) -> None:
     assert [op.original_line for op in prediction.ops if op.kind != "take"] == list(range(len(lines)))
     assert len(prediction.update_lines) == len(update.split("\n"))
     shown: set[int] = set()
+    known = {line.strip() for line in lines} | {""}
     for op in prediction.ops:
         if op.kind == "take":
             assert op.original_line is None
-            is_own = op.update_line is None  # a blank line that parts what is put in
-            assert not op.text if is_own else op.text == prediction.update_lines[op.update_line or 0]
+            if op.update_line is None:  # a blank line that parts what is put in, or a line at another indentation
+                assert op.text.strip() in known
+            else:
+                assert op.text == prediction.update_lines[op.update_line]
         else:
             assert op.original_line is not None
             assert op.text == lines[op.original_line]

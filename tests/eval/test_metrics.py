@@ -180,12 +180,19 @@ def test_what_a_threshold_does() -> None:
         "coverage": 0.5,
         "coverage_interval": list(wilson(3, 6)),
         "n_wrong": 1,
+        "n_grave": 1,
         "wrong": 1 / 3,
         "wrong_interval": list(wilson(1, 3)),
         "n_right_below": 1,
         "right_below": 1 / 3,
         "right_below_interval": list(wilson(1, 3)),
     }
+
+
+def test_errors_in_blanks_and_comments_are_not_grave() -> None:
+    samples = [Judged(0.9, False, is_slight=True), Judged(0.9, False), Judged(0.1, False, is_slight=True)]
+    found = at_threshold(samples, 0.8)
+    assert (found["n_wrong"], found["n_grave"]) == (2, 1)
 
 
 def test_the_interval_holds_the_coverage_and_shrinks_with_samples() -> None:

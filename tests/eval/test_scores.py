@@ -14,6 +14,7 @@ from apply_eval.scores import (
     is_same_but_misquotes,
     is_same_tree,
     is_silent_error,
+    is_slight,
     is_syntax_kept,
     score_answer,
 )
@@ -273,3 +274,20 @@ def test_the_hunks_of_a_difference() -> None:
     assert diff_hunks("", "c\n", 9)[1:] == ["+c", ""]
     assert diff_hunks("a\n", "a\n", 9) == []
     assert diff_hunks("a\nb\n", "a\nc\n", 2)[2:] == ["... 3 more lines"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "slight"),
+    [
+        ("# start\na = 1\nb = 2\n", True),
+        ("# begin\na = 1\n\nb = 2\n", True),
+        ("# begin\n  a=1\nb = 2", True),
+        ("# how it\n# begins\na = 1\nb = 2\n", True),
+        ("a = 1\nb = 2\n", False),
+        ("# begin\na = 1\n", False),
+        ("# begin\na = 1\na = 1\nb = 2\n", False),
+        ("# begin\nb = 2\na = 1\n", False),
+    ],
+)
+def test_slight_errors(answer: str, slight: bool) -> None:
+    assert is_slight("# begin\na = 1\nb = 2\n", answer) is slight

@@ -33,16 +33,15 @@ from apply_service.edits.code_lines import (
 )
 from apply_service.edits.lazy.candidates import NO_SCOPE, substance
 from apply_service.edits.lazy.quotes import Merge, Pair, find_pairs
-from apply_service.edits.lazy.reading import ReadSnippet
+from apply_service.edits.lazy.reading import ReadSnippet, holds_definitions
 from apply_service.edits.lazy.retouch import renewed_at_changes
 from apply_service.edits.lazy.statements import imported
-from apply_service.edits.lazy.vague import REASON, holds_definitions
 from apply_service.edits.markers import Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
 MAKERS = ("line", "group", "fresh", "signed", "placed", "other")
 POLICIES = ("careful", "literal", "stubs", "headers", "lone", "format", "most")
-EXTRAS = ("blanks", "leads", "renewed", "renamed", "cut")
+EXTRAS = ("blanks", "leads", "renewed", "renamed", "wrapped", "cut")
 OTHERS = ("signed_context_exact", "signed_margin", "placed_agreement", "placed_margin")
 """Features that `signed` and `place` give to their readings."""
 BESIDE = 8
@@ -163,7 +162,7 @@ def features_of(
     """All features of one reading.
 
     `names`: the ways that lead to it.  `reasons`: the doubts of the merger.  `others`: features that come from
-    `signed` or `place`.  `shown`: the update's lines, without the signs of a diff.
+    `signed`, `place` or `twins`.  `shown`: the update's lines, without the signs of a diff.
     """
     makers = {(name.split(":")[-2] if ":" in name else name).rstrip("0123456789") for name in names}
     policies = {name.split(":")[-1].split("+")[0] for name in names if ":" in name}
@@ -177,7 +176,7 @@ def features_of(
         **{f"policy_{policy}": float(policy in policies) for policy in POLICIES},
         **{f"policy_{part}": float(part in extras) for part in EXTRAS},
         "doubts": float(len(reasons)),
-        "vague": float(REASON in reasons),
+        "twins": log2(1 + others.get("twins", 0.0)),
         **{name: float(others.get(name, 0.0)) for name in OTHERS},
         **_effects(facts, ops),
         **_of_shown_lines(facts.reading, ops, shown),
@@ -246,6 +245,35 @@ def _effects(facts: SnippetFacts, ops: Merge) -> Features:
         **_of_blocks(facts.reading, ops),
         **_of_gaps(facts, ops),
         **_of_notes(facts, ops, drops, takes),
+        **_of_losses(facts, ops, pairs, takes),
+    }
+
+
+def _of_losses(facts: SnippetFacts, ops: Merge, pairs: Sequence[Pair], takes: Sequence[LineOp]) -> Features:
+    """What goes without a new form of it: between two shown lines of one block, or elsewhere; and which definitions
+    stand twice or are called by what replaces them."""
+    block_of = {i: b for b, i in facts.reading.visible}
+    renewed = {k for pair in pairs for k in pair.old}
+    inside, free = 0, 0
+    called = 0
+    for start, stop in ops.changed:
+        lost = [k for k in range(start, stop) if ops[k].kind == "drop" and k not in renewed and ops[k].text.strip()]
+        beside = [ops[k].update_line if 0 <= k < len(ops) else None for k in (start - 1, stop)]
+        blocks = {block_of.get(-1 if i is None else i, -1) for i in beside}
+        if len(blocks) == 1 and -1 not in blocks:
+            inside = max(inside, len(lost))
+        else:
+            free += len(lost)
+        old, new = ([op.text for op in ops[start:stop] if op.kind == kind] for kind in ("drop", "take"))
+        for name in {header_name(text) for text in old} & {header_name(text) for text in new} - {None}:
+            called += any(f"{name}(" in text and header_name(text) != name for text in new)
+    headers = [" ".join(op.text.split()) for op in takes if header_name(op.text)]
+    kept = {" ".join(op.text.split()) for op in ops if op.kind in ("keep", "both")} if headers else set[str]()
+    return {
+        "lost_inside": log2(1 + inside),
+        "lost_free": log2(1 + free),
+        "calls_replaced": float(called),
+        "headers_twice": float(sum(header in kept for header in headers)),
     }
 
 

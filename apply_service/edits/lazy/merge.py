@@ -16,11 +16,13 @@ from apply_service.edits.code_lines import (
     new_definitions,
     quote_lines,
 )
+from apply_service.edits.lazy.alarms import find_alarms
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.features import replaced_neighbour, says_something
 from apply_service.edits.lazy.quotes import Merge
-from apply_service.edits.lazy.readings import Ways, find_readings
+from apply_service.edits.lazy.readings import Ways, find_readings, texts_of
 from apply_service.edits.lazy.retouch import same_hidden
+from apply_service.edits.lazy.twins import AS_LIKE, Twin, find_twins, how_like
 from apply_service.edits.markers import Role, classify
 from apply_service.syntax.trees import breaks_syntax
 from apply_service.types import Certainty, LineOp, Prediction, Reading
@@ -51,6 +53,12 @@ MAX_TOLD = 3
 """Changes that a refusal names."""
 MAX_READINGS = 8
 """Readings of a prediction, the likeliest first."""
+MAX_PLACES = 5
+"""Equal places that are readings; of more only the lines are told."""
+MAX_TWINS = 12
+"""Lines of equal places that are told."""
+TWIN = "twin"
+"""The name of a reading that puts a block at another place that it fits as well."""
 
 
 def merge(
@@ -84,8 +92,19 @@ def merge(
     ways = found[order[0]][1]
     chance = min(chance, most_likely(ways))
     causes = [*ways.risks.values(), *([NO_SYNTAX] if whole is None else [])]
-    ranked = tuple(found[n][0]._replace(probability=min(chances[n], chance)) for n in order)
-    ranked = (ranked[0]._replace(probability=chance), *ranked[1:])
+    ranked = [found[n][0]._replace(probability=min(chances[n], chance)) for n in order]
+    ranked[0] = ranked[0]._replace(probability=chance)
+    if twins := _twins(ranked[0], ways, instruction):
+        if len(twins) == 1 and twins[0].is_named and twins[0].ops is not None:
+            ranked[0] = ranked[0]._replace(ops=tuple(twins[0].ops))
+        else:
+            chance /= 1 + len(twins)
+            causes.insert(0, _tell_twins(twins))
+            ranked = _with_twins(ranked, twins, chance)
+    if chance > UNSURE and (alarms := find_alarms(original.split("\n"), ranked[0].text.split("\n"))):
+        causes, chance = [*alarms, *causes], UNSURE
+        ranked[0] = ranked[0]._replace(probability=UNSURE)
+    ranked = ranked[:MAX_READINGS]
     reasons = (*causes, *ways.draft.reasons)
     certainty = Certainty.CERTAIN if chance >= model.thresholds.apply else Certainty.LIKELY
     if chance < model.thresholds.refuse:
@@ -93,12 +112,38 @@ def merge(
         reasons = (*causes, *_unheld(ranked[0].ops), *ways.draft.reasons)
     return Prediction(
         ranked[0].ops,
-        ways.draft.texts,
+        texts_of(ranked[0].ops, ways.draft.texts),
         certainty,
         reasons if certainty is not Certainty.CERTAIN else (),
         probability=chance,
-        readings=ranked,
+        readings=tuple(ranked),
     )
+
+
+def _twins(reading: Reading, ways: Ways, instruction: str) -> list[Twin]:
+    """The other places that the reading's blocks fit as well; none where words say where they go."""
+    if ways.draft.reading is None or ways.features["by_placed"]:
+        return []
+    shows_old = ways.draft.name.startswith("signed")
+    return find_twins(ways.draft.reading, Merge(reading.ops), instruction, shows_old=shows_old)
+
+
+def _tell_twins(twins: Sequence[Twin]) -> str:
+    lines = sorted({twin.line + 1 for twin in twins})
+    more = f" and {len(lines) - MAX_TWINS} more" if len(lines) > MAX_TWINS else ""
+    told = ", ".join(map(str, lines[:MAX_TWINS]))
+    return f"the shown lines fit line{'s' if len(lines) > 1 else ''} {told}{more} as well: show one more line"
+
+
+def _with_twins(ranked: Sequence[Reading], twins: Sequence[Twin], chance: float) -> list[Reading]:
+    """The readings with those of the other places behind the first, all as likely as it, where they are few."""
+    first = ranked[0]._replace(probability=chance)
+    known = sorted((twin.ops for twin in twins if twin.ops is not None), key=how_like, reverse=True)
+    few = known if len(twins) < MAX_PLACES else [ops for ops in known if how_like(ops) > how_like(known[0]) - AS_LIKE]
+    moved = [Reading(tuple(ops), first.features, chance, TWIN) for ops in few if len(few) < MAX_PLACES]
+    told = {first.text, *(one.text for one in moved)}
+    others = [one._replace(probability=min(one.probability, chance)) for one in ranked[1:] if one.text not in told]
+    return [first, *moved, *others]
 
 
 def most_likely(ways: Ways) -> float:

@@ -85,6 +85,10 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
         return placement
     if at := _end_of_series(original, low, high, first):
         return Placement(at, f"{_FREE}: they went behind others like them")
+    if namesakes := _namesakes(original, low, high, definition_header(texts)):
+        end = definition_end(original, namesakes[-1], high)
+        gap = _blanks_after(reading, end) or usual_gap(reading, texts)
+        return Placement(end, f"{_FREE}: they went behind the last definition of their name", blanks_before=gap)
     if b == 0 and not block.marked_before and block.marked_after:
         return Placement(low, f"{_FREE}: they went to the start", blanks_after=usual_gap(reading, texts))
     # Behind the last line of the scope around, as far as lines are indented at least like this one; of the last block
@@ -136,6 +140,13 @@ def _among_imports(original: Sequence[str], texts: Sequence[str], low: int, high
     if len(found) == 1:
         return Placement(found[0], f"{_FREE}: they went where they stand in the order of the imports")
     return Placement(end, f"{_FREE}: they went below the last import")
+
+
+def _namesakes(original: Sequence[str], low: int, high: int, header: str | None) -> list[int]:
+    """The headers of the definitions at the level and of the name of this one."""
+    name = None if header is None else header_name(header)
+    found = (j for j in range(low, high if name else low) if header_name(original[j]) == name)
+    return [j for j in found if is_definition(original[j]) and indent_of(original[j]) == indent_of(header or "")]
 
 
 def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> int:

@@ -35,6 +35,7 @@ from apply_service.edits.code_lines import (
     is_definition,
     is_import,
     leading,
+    name_at,
 )
 from apply_service.edits.lazy.candidates import NO_SCOPE, LineIndex, has_labels, key_of, substance
 from apply_service.edits.lazy.entries import LeftOut, find_left_out
@@ -782,3 +783,22 @@ class ReadSnippet:
         if is_fallback(text, self.language):
             self.doubts.append("no grammar for the file's language: where its scopes end is told by indentation alone")
         return find_scopes(text, self.language)
+
+
+def holds_definitions(reading: ReadSnippet, block: Block) -> bool:
+    """Whether a block has nothing but whole definitions that the file has once or not at all, and closing lines."""
+    texts = [reading.texts[i] for i in block.lines]
+    margin = reading.marker_indent(block.gap_after)
+    at, found = 0, False
+    while at < len(texts):
+        if not texts[at].strip() or is_closer(texts[at]) or (is_attached(texts[at]) and at + 1 < len(texts)):
+            at += 1
+            continue
+        name, end = name_at(texts, at), definition_end(texts, at, len(texts))
+        if name is None or not is_definition(texts[at]) or reading.names[name] > 1 or end == at + 1:
+            return False
+        is_closed = is_closer(texts[end - 1]) and indent_of(texts[end - 1]) == indent_of(texts[at])
+        if end == len(texts) and not is_closed and margin is not None and margin > indent_of(texts[at]):
+            return False
+        at, found = end, True
+    return found

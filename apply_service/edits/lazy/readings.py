@@ -33,7 +33,7 @@ from apply_service.edits.lazy.retouch import retouches
 from apply_service.edits.lazy.rows import Rows, aligned_matches, fresh_parts
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
-from apply_service.edits.lazy.vague import REASON, is_vague
+from apply_service.edits.lazy.twins import find_twins
 from apply_service.edits.lazy.write import Writer, single_gaps
 from apply_service.edits.markers import Role
 from apply_service.types import Certainty, LineOp, Prediction
@@ -76,7 +76,7 @@ class FinishedMerge:
     name: str
     reasons: tuple[str, ...] = ()
     extra: Mapping[str, float] = field(default_factory=dict)
-    """Features that come from `signed` or `place`."""
+    """Features that come from `signed`, `place` or `twins`."""
     reading: ReadSnippet | None = None
     """The snippet as it was read for this draft; None, until the merge is finished, if it was read as it stands."""
     told: frozenset[int] = frozenset()
@@ -316,7 +316,7 @@ def _placed(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
     for n, (places, ops) in enumerate(found):
         reasons = tuple(place.reason for place in places)
         told = frozenset(i for place in places for i in place.directive.lines)
-        draft = FinishedMerge(Merge(ops), _texts_of(ops, update), f"placed{n}", reasons=reasons, extra=_worst(places))
+        draft = FinishedMerge(Merge(ops), texts_of(ops, update), f"placed{n}", reasons=reasons, extra=_worst(places))
         yield replace(draft, told=told)
 
 
@@ -328,7 +328,8 @@ def _worst(places: Sequence[Placed]) -> dict[str, float]:
     }
 
 
-def _texts_of(ops: Sequence[LineOp], update: Sequence[str]) -> tuple[str, ...]:
+def texts_of(ops: Sequence[LineOp], update: Sequence[str]) -> tuple[str, ...]:
+    """The update's lines as a merge writes them: some are moved to another indentation."""
     texts = list(update)
     for op in ops:
         if op.kind == "take" and op.update_line is not None:
@@ -351,7 +352,7 @@ def _mixed(reading: ReadSnippet, update: Sequence[str], directives: Sequence[Dir
         for item in places:
             ops = _spliced(ops, item, original) if ops is not None else None
         if ops is not None:
-            texts, name = _texts_of(ops, draft.texts), f"mixed:{draft.name}"
+            texts, name = texts_of(ops, draft.texts), f"mixed:{draft.name}"
             yield replace(draft, ops=Merge(ops), texts=texts, name=name, extra=_worst(places))
 
 
@@ -378,6 +379,7 @@ def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
         added[f"{FRESH}{n}"] = {reading.visible[r][1] for r in part}
     stubs = stub_headers(reading)
     reasons: dict[str, tuple[str, ...]] = {}
+    twins: dict[str, float] = {}
     known = set[tuple[str, ...]]()
     for base, (of, matches) in aligned.items():
         writer = Writer(reading, of.candidates, matches, added=added.get(base, ()))
@@ -386,16 +388,17 @@ def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
         if base in added and text in known:
             continue
         known.add(text)
-        asked = [REASON] if base == "line" and is_vague(reading, ops) else []
-        reasons[base] = tuple(dict.fromkeys([*reading.doubts, *writer.doubts, *asked]))
+        twins["twins"] = twins.get("twins", float(len(find_twins(reading, ops))))
+        reasons[base] = tuple(dict.fromkeys([*reading.doubts, *writer.doubts]))
         kept = [pair for pair in find_pairs(ops) if _kind(ops, pair, stubs) == "stub"] if stubs else []
         merged = Merge(keep_wording(ops, kept)) if kept else ops
-        yield FinishedMerge(merged, tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
+        yield FinishedMerge(merged, tuple(writer.texts), f"{base}:careful", reasons=reasons[base], extra=twins)
     for base in reasons:
         of, matches = aligned[base]
         writer = Writer(reading, of.candidates, matches, trusts_all=True, added=added.get(base, ()))
         written = Merge(writer.write())
-        yield from _by_policy(reading, FinishedMerge(written, tuple(writer.texts), base, reasons=reasons[base]), stubs)
+        draft = FinishedMerge(written, tuple(writer.texts), base, reasons=reasons[base], extra=twins)
+        yield from _by_policy(reading, draft, stubs)
 
 
 def _by_policy(reading: ReadSnippet, literal: FinishedMerge, stubs: set[int]) -> Iterator[FinishedMerge]:

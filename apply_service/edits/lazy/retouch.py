@@ -20,6 +20,7 @@ from apply_service.edits.code_lines import (
     indent_of,
     is_attached,
     is_import,
+    leading,
     new_definitions,
     surplus,
 )
@@ -249,6 +250,29 @@ def delete(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
     return out
 
 
+# -- hidden lines inside a new scope ----------------------------------------------------------------------------------
+def wrap(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
+    """The merge with the hidden lines indented as their marker is, where this stands deeper, below a new line."""
+    markers = {block.lines[-1]: block.gap_after for block in reading.snippet.blocks}
+    out = list(ops)
+    for start, stop in ops.hidden:
+        above = ops[start - 1] if start else None
+        if above is None or above.kind != "take" or above.update_line not in markers:
+            continue
+        marker = next((i for i in markers[above.update_line] if reading.snippet.roles[i] is Role.MARKER), None)
+        first = next((op.text for op in ops[start:stop] if op.text.strip()), None)
+        if marker is None or first is None or indent_of(above.text) >= indent_of(reading.texts[marker]):
+            continue
+        old, new = leading(first), leading(reading.texts[marker])
+        for k in range(start, stop if old != new and new.startswith(old) else start):
+            if ops[k].text.strip() and not ops[k].text.startswith(old):
+                break  # the scope that is wrapped ends here
+            if ops[k].text.strip():
+                out[k] = LineOp("take", None, None, new + ops[k].text[len(old) :])
+    drops = {k: ops[k]._replace(kind="drop") for k in range(len(ops)) if out[k] is not ops[k]}
+    return [one for k, op in enumerate(out) for one in ((drops[k], op) if k in drops else (op,))]
+
+
 # -- lines beyond an edge of the snippet that no marker stands for -----------------------------------------------------
 def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
     """The merge without the few hidden lines before the first or after the last shown line, where the snippet has no
@@ -276,7 +300,7 @@ def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[str, Merge]]:
         yield "renewed", Merge(_without(ops, gone))
     all_renewed = Merge(_without(ops, set().union(*renewed)))
     deleted = Merge(delete(reading, ops))
-    others = (("closed", close), ("cut", cut))
+    others = (("closed", close), ("wrapped", wrap), ("cut", cut))
     changed = [("renewed", all_renewed), *((name, Merge(retouch(reading, ops))) for name, retouch in others)]
     if deleted != ops:
         gone = set().union(*renewed_at_changes(deleted))

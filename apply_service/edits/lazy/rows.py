@@ -49,7 +49,6 @@ from apply_service.edits.lazy.candidates import (
 )
 from apply_service.edits.lazy.reading import Block, ReadSnippet
 from apply_service.edits.lazy.statements import Statement, essence, gist, imported, likeness, statements
-from apply_service.edits.lazy.vague import marks_place
 from apply_service.edits.lazy.write import DATA, Writer
 from apply_service.edits.markers import Role, strip_comment
 from apply_service.types import LineOp
@@ -58,6 +57,10 @@ COPY_COST = 0.3
 """Cost of taking a line as new although the file has an equal line."""
 TWIN_COST = 1.0
 """The same if the equal line is the only one and its `substance` is above MIN_SAYING."""
+OVERLOADED = ("java", "csharp", "cpp", "kotlin", "swift", "scala")
+"""Languages in which one name may stand for several functions."""
+_CLOSING_TAG = re.compile(r"\s*</([\w.:-]+)")
+_PARAMETERS = re.compile(r"\([^()]*(?:\([^()]*\)[^()]*)*\)")
 MAX_PARTS = 3
 """The most parts of a snippet that are read as new one at a time."""
 MIN_SAYING = 0.8
@@ -510,7 +513,9 @@ class Rows:
             previous = (b, i) if self._texts[i].strip() else previous
 
     def _may_open(self, opener: int, closer: int) -> bool:
-        """Whether line `opener` has the bracket that line `closer` closes.  A closing word fits almost any opener."""
+        """Whether line `opener` has the bracket or tag that line `closer` closes.  A word fits almost any opener."""
+        if (tag := _CLOSING_TAG.match(self._texts[closer])) is not None:
+            return f"<{tag[1]}" in self._texts[opener] or self._texts[opener].strip()[:1] == ">"
         bracket = {"}": "{", ")": "(", "]": "["}.get(self._texts[closer].strip()[:1])
         text = self._texts[opener].rstrip()
         if bracket is None:
@@ -692,13 +697,31 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
             if side is not own and paragraph:
                 parts.append({*sorted(loose)[paragraph:]})
         row_of = {reading.visible[r][1]: r for r in own}
-        for span in new_definitions(reading.block_texts(b), reading.names):
+        for span in _maybe_new(reading, b):
             rows = {row_of[i] for i in block.lines[span.start : span.stop] if i in row_of}
             if not rows.isdisjoint(at) and rows not in parts:
                 parts.append(rows)
     yield from parts if len(parts) <= MAX_PARTS else ()
     if len(parts) > 1:
         yield {r for part in parts for r in part}
+
+
+def _maybe_new(reading: ReadSnippet, b: int) -> list[range]:
+    """The definitions of a block that the file does not have: by name, or by parameters where functions of one name may
+    differ in these."""
+    texts, known = reading.block_texts(b), {*reading.names}
+    for text in texts if reading.language in OVERLOADED else ():
+        own, name = _parameters(text), header_name(text)
+        if own and name in known and is_definition(text):
+            namesakes = (line for line in reading.original if header_name(line) == name)
+            known -= {name} if own not in map(_parameters, namesakes) else set()
+    return new_definitions(texts, known)
+
+
+def _parameters(header: str) -> str:
+    """What stands between the first brackets of a definition's header; "" where they do not close on its line."""
+    found = _PARAMETERS.search(header)
+    return "".join(found[0].split()) if found else ""
 
 
 def _read_as_added(
@@ -766,3 +789,8 @@ def _read_otherwise(reading: ReadSnippet, r: int, row: Row, column: int) -> Row 
     if not same.any():
         return None
     return replace(row, columns=equal.columns[same], scores=equal.scores[same], take_cost=FORCED)
+
+
+def marks_place(line: str) -> bool:
+    """Whether a line has a letter or digit, or closes something.  A lone sign ("*", "---") may well be new."""
+    return any(map(str.isalnum, line[:200])) or is_closer(line)
