@@ -33,10 +33,13 @@ class ApplyError(Exception):
         self.value = value
         self.limit = limit
         self.remedy = remedy
+        self.readings: list[dict[str, object]] = []
+        """Of an edit that is not clear: what it may mean, as answers tell it; `reading` takes one."""
 
     def as_dict(self) -> dict[str, object]:
         """The fields of the error in JSON."""
-        return {name: getattr(self, name) for name in ("code", "message", "value", "limit", "remedy")}
+        fields = {name: getattr(self, name) for name in ("code", "message", "value", "limit", "remedy")}
+        return fields | ({"readings": self.readings} if self.readings else {})
 
 
 def shorten(value: object, max_chars: int) -> str:

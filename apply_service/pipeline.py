@@ -427,9 +427,11 @@ def confidence_in(
     """The confidence of the answer and of its hunks.
 
     If the text is a reading of the merger, this is the counted chance that such readings are right.  Otherwise it is
-    the target's least probability of a decision, calibrated if the target has a calibration.  `checks` are only the
-    verdicts on the text.
+    the target's least probability of a decision, calibrated if the target has a calibration.  A reading that the caller
+    chose has none.  `checks` are only the verdicts on the text.
     """
+    if request.reading is not None:  # whoever chose it knows
+        return Confidence(None, None)
     target, answer, calibration = outcome.target, outcome.confidence, None
     kind: ConfidenceKind | None = None if answer is None else "raw"
     if target is not None and request.temperature == 0 and request.constrain != "none":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from apply_service.checks import run_checks
@@ -16,7 +16,7 @@ from apply_service.checks.instruction import unmet_order
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
-from apply_service.edits.doubt import find_doubt, how_sure
+from apply_service.edits.doubt import all_readings, find_doubt, how_sure
 from apply_service.edits.fidelity import SourceText
 from apply_service.edits.windows import Region, cut_job, find_regions, splice
 from apply_service.engine.record import Kind, Thresholds
@@ -125,7 +125,9 @@ def unclear_error(job: EditJob) -> NeedsMoreContext:
         "or let a model decide (strategy model)"
     )
     message = f"the edit does not say clearly what becomes of the file: {reasons}"
-    return NeedsMoreContext(message, value=sure, limit=needed, remedy=remedy)
+    error = NeedsMoreContext(message, value=sure, limit=needed, remedy=remedy)
+    error.readings = [asdict(one) for one in all_readings(job.prediction, job.original)]
+    return error
 
 
 def kind_of(job: EditJob) -> Kind | None:

@@ -79,8 +79,10 @@ class NativeAnswer(AnswerPart):
     certainty: Certainty = Field(description="How far the deterministic merge trusts itself.")
     reasons: list[str] = Field(description="Why it does not trust itself more.")
     readings: list[OtherReading] = Field(
-        description="Other ways to read the edit with a chance of 1% or more, likeliest first, at most five."
+        description="Other ways to read the edit with a chance of 1% or more, likeliest first, at most five. A request "
+        "with `reading` and an id returns that one."
     )
+    reading: str | None = Field(description="The id of this one; null where a model's text is no reading of the edit.")
     agreement: bool | None = Field(description="Whether the target wrote what the deterministic merge predicted.")
     determinism: Literal["bitwise", "tolerant"] | None = Field(
         description="Whether drafts can change no bit here, by the engine's self-test."

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import apply_service.errors as errors
 from apply_service.errors import ApplyError, BadEncoding, InvalidField, UnknownField
+from apply_service.types import OtherReading
 
 KINDS_BY_STATUS: Mapping[int, tuple[type[ApplyError], ...]] = {
     401: (errors.Unauthorized,),
@@ -69,6 +70,10 @@ class ErrorDetail(_Shape):
     value: Any = Field(description="What offended.")
     limit: Any = Field(description="What would have been allowed.")
     remedy: str
+    readings: list[OtherReading] = Field(
+        default_factory=list,
+        description="What an edit that is not clear may mean, likeliest first; only there. `reading` takes one.",
+    )
 
 
 class ErrorBody(_Shape):

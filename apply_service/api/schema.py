@@ -100,7 +100,13 @@ class EditOptions(RequestModel):
     on_verdict: dict[str, Literal["warn", "fail"]] = Field(
         default_factory=dict, description=f"What a finding does, by the name of its check: {VERDICT_NAMES}."
     )
-    diff: bool = Field(False, description="Also answer with a unified diff.")
+    diff: bool = Field(False, description="Also answer with a unified diff, and one of each other reading.")
+    reading: str | None = Field(
+        None,
+        pattern="^(?:[1-9]|[0-9a-f]{12})$",
+        description="The reading of the edit to return, by its id in an answer to the same request, or by its number: "
+        "1 is the likeliest, the others follow as the answer lists them.",
+    )
 
 
 class NativeRequest(EditOptions, EditTexts):

@@ -176,6 +176,16 @@ def other_readings(prediction: Prediction, merged: str, *, path: str | None = No
     return tuple(told.values())[:MAX_READINGS]
 
 
+def all_readings(prediction: Prediction, original: str) -> tuple[OtherReading, ...]:
+    """The readings of an edit that gets no answer, in the order of their numbers, each told beside the file."""
+    stay, first = keep_all(original), prediction.readings[:1]
+    ids = [reading_id(one.text) for one in first] + [other.id for other in other_readings(prediction, prediction.text)]
+    known = {reading_id(one.text): one for one in reversed(prediction.readings)}
+    return tuple(
+        OtherReading(id, known[id].probability, tell_difference(stay, known[id].ops) or "change nothing") for id in ids
+    )
+
+
 def choose_reading(prediction: Prediction, wanted: str) -> Prediction:
     """The prediction with the reading of this id or number; it decides the text then.  1 is the likeliest, the others
     follow as `other_readings` tells them.  Raises UnknownReading: there is none."""
