@@ -137,6 +137,8 @@ class Verdict:
     """First and last line it speaks of; 1-based, inclusive."""
     side: Literal["merged", "original"] = "merged"
     """Which text the lines are of."""
+    question: str = ""
+    """Of a doubt: the same as a question to a person, where `message` tells a model what to show."""
 
     @property
     def is_pass(self) -> bool:

@@ -114,11 +114,13 @@ def find_doubt(
     if is_by_model and confidence is None:
         sure = "nobody counted how often this model is right"
     if chance_but_for_blanks(prediction, merged) >= thresholds.apply and not is_by_model:
-        return Verdict(DOUBT, "pass", f"{sure}; blank lines may differ")
-    said = [sure, *(prediction.reasons[:MAX_RANGES] or [does]), *what_to_show(this)]
-    said += [f"another reading would {other.difference}" for other in other_readings(prediction, merged)[:1]]
+        return Verdict(DOUBT, "pass", f"blank lines may differ; {sure}")
+    others = other_readings(prediction, merged)[:1]
+    said = [*(prediction.reasons[:MAX_RANGES] or [does])]
+    said += [*(f"another reading would {other.difference}" for other in others), *what_to_show(this), sure]
     is_refused = chance < thresholds.refuse and not is_by_model  # what a model writes too is likelier than that
-    return Verdict(DOUBT, "error" if is_refused else "warning", "; ".join(said))
+    question = f"Did you mean to {others[0].difference}?" if others else "Is this what you meant?"
+    return Verdict(DOUBT, "error" if is_refused else "warning", "; ".join(said), question=question)
 
 
 def _doubt_of_instruction(original: str, merged: str) -> Verdict:
@@ -148,7 +150,7 @@ def what_to_show(ops: Sequence[LineOp]) -> list[str]:
             if new and hidden is not None and hidden.kind == "keep" and hidden.original_line is not None:
                 line = f"line {hidden.original_line + 1} ({quote_lines([hidden.text])})"
                 shown = quote_lines([new[-1 if side == "below" else 0]])
-                return [f"if this reading is right, show {line} {side} {shown} to be sure"]
+                return [f"to be sure of this one, show {line} {side} {shown}"]
     return []
 
 

@@ -27,15 +27,16 @@ def test_a_sure_answer_is_not_doubted() -> None:
     assert find_doubt(sure, sure.prediction.text) is None
 
 
-def test_a_doubt_says_how_sure_why_and_where_another_reading_differs() -> None:
+def test_a_doubt_says_why_where_and_how_sure_another_reading_differs() -> None:
     doubted = job(0.6)
     found = find_doubt(doubted, doubted.prediction.text)
     assert found is not None
     assert (found.check, found.severity) == ("doubt", "warning")
     assert found.message == (
-        "60% sure; no anchor; if this reading is right, show line 1 (`a = 1`) above `b = 2` to be sure; "
-        "another reading would remove line 1 (`a = 1`)"
+        "no anchor; another reading would remove line 1 (`a = 1`); "
+        "to be sure of this one, show line 1 (`a = 1`) above `b = 2`; 60% sure"
     )
+    assert found.question == "Did you mean to remove line 1 (`a = 1`)?"
 
 
 def test_a_doubt_without_a_reason_says_what_the_answer_does() -> None:
@@ -44,8 +45,9 @@ def test_a_doubt_without_a_reason_says_what_the_answer_does() -> None:
     found = find_doubt(doubted, doubted.prediction.text)
     assert found is not None
     assert found.message == (
-        "60% sure; this one would add `b = 2`; if this reading is right, show line 1 (`a = 1`) above `b = 2` to be sure"
+        "this one would add `b = 2`; to be sure of this one, show line 1 (`a = 1`) above `b = 2`; 60% sure"
     )
+    assert found.question == "Is this what you meant?"
 
 
 def test_what_is_more_likely_wrong_than_right_is_an_error() -> None:
@@ -200,7 +202,7 @@ def test_an_answer_that_is_sure_but_for_its_blank_lines_is_told_and_not_doubted(
     known = job_with_blanks(0.95, 0.045)
     found = find_doubt(known, known.prediction.text)
     assert found is not None
-    assert (found.severity, found.message) == ("pass", "95% sure; blank lines may differ")
+    assert (found.severity, found.message) == ("pass", "blank lines may differ; 95% sure")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +228,7 @@ def test_the_percentage_of_a_models_text_is_the_answers_confidence() -> None:
     known = job(0.6)
     found = find_doubt(known, known.prediction.text, is_by_model=True, confidence=0.87)
     assert found is not None
-    assert found.message.startswith("87% sure; ")
+    assert found.message.endswith("; 87% sure")
     uncounted = find_doubt(known, known.prediction.text, is_by_model=True)
     assert uncounted is not None
     assert "%" not in uncounted.message

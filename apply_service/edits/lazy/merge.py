@@ -8,6 +8,7 @@ have LF line ends.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from apply_service.edits.code_lines import (
     header_name,
@@ -57,6 +58,8 @@ MAX_PLACES = 5
 """Equal places that are readings; of more only the lines are told."""
 MAX_TWINS = 12
 """Lines of equal places that are told."""
+MAX_COMBINED, MIN_COMBINED = 5, 0.02
+"""Readings that are combined: how many of the likeliest, and their least chance."""
 TWIN = "twin"
 """The name of a reading that puts a block at another place that it fits as well."""
 
@@ -104,7 +107,7 @@ def merge(
     if chance > UNSURE and (alarms := find_alarms(original.split("\n"), ranked[0].text.split("\n"))):
         causes, chance = [*alarms, *causes], UNSURE
         ranked[0] = ranked[0]._replace(probability=UNSURE)
-    ranked = ranked[:MAX_READINGS]
+    ranked = [*ranked[:MAX_READINGS], *_combinations(ranked)]
     reasons = (*causes, *ways.draft.reasons)
     certainty = Certainty.CERTAIN if chance >= model.thresholds.apply else Certainty.LIKELY
     if chance < model.thresholds.refuse:
@@ -144,6 +147,48 @@ def _with_twins(ranked: Sequence[Reading], twins: Sequence[Twin], chance: float)
     told = {first.text, *(one.text for one in moved)}
     others = [one._replace(probability=min(one.probability, chance)) for one in ranked[1:] if one.text not in told]
     return [first, *moved, *others]
+
+
+def _combinations(ranked: Sequence[Reading]) -> list[Reading]:
+    """The readings that differ from the first as two others do, at places of their own: as likely as both together."""
+    first, others = ranked[0], [one for one in ranked[1:MAX_COMBINED] if one.probability >= MIN_COMBINED]
+    known = {one.text for one in ranked}
+    found = []
+    for one, other in combinations(others, 2):
+        ops = _both(first.ops, one.ops, other.ops)
+        if ops is not None:
+            chance = one.probability * other.probability / first.probability
+            both = Reading(ops, first.features, chance, f"{one.name}&{other.name}")
+            found += [both] if both.text not in known else []
+    return found
+
+
+def _both(first: Sequence[LineOp], one: Sequence[LineOp], other: Sequence[LineOp]) -> tuple[LineOp, ...] | None:
+    """The merge that does what both others do and the first does not; None where they touch the same lines."""
+    by_line = [_by_line(ops) for ops in (first, one, other)]
+    if len({len(groups) for groups in by_line}) > 1:
+        return None
+    changes = [
+        {j for j, group in enumerate(groups) if _effect(group) != _effect(by_line[0][j])} for groups in by_line[1:]
+    ]
+    if not all(changes) or any(abs(a - b) < 2 for a in changes[0] for b in changes[1]):
+        return None
+    chosen = (by_line[1 if j in changes[0] else 2 if j in changes[1] else 0][j] for j in range(len(by_line[0])))
+    return tuple(op for group in chosen for op in group)
+
+
+def _by_line(ops: Sequence[LineOp]) -> list[list[LineOp]]:
+    """The operations of each line of the original, with the new lines below it; those above all lines come first."""
+    found: list[list[LineOp]] = [[]]
+    for op in ops:
+        if op.original_line is not None:
+            found.append([])
+        found[-1].append(op)
+    return found
+
+
+def _effect(group: Sequence[LineOp]) -> list[str]:
+    return [op.text for op in group if op.kind != "drop"]
 
 
 def most_likely(ways: Ways) -> float:

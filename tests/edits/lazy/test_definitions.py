@@ -196,7 +196,7 @@ def test_a_doubt_names_the_line_to_show() -> None:
     _, original, update, _ = CASES["another command below a blank line"]
     (reading, _), *_ = readings(original, update, language="shell")
     said = 'show line 4 (`tar czf "$dir/$name.tgz" /srv/data`) below `rm -f "$dir/$name.tgz"`'
-    assert what_to_show(Merge(reading.ops)) == [f"if this reading is right, {said} to be sure"]
+    assert what_to_show(Merge(reading.ops)) == [f"to be sure of this one, {said}"]
     assert what_to_show(Merge(reading.ops[:0])) == []
 
 
