@@ -1,13 +1,16 @@
-"""The first example of the README: its file, its snippet, what comes out, and the picture of that.
+"""The first example of the README: its file, its snippet, what comes out, and the picture of that.  And the curve of
+what one question is worth, from committed results.
 
 The program alone decides it here, so no model is loaded; a test runs the README's own command.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import cache
 from html import escape
+from pathlib import Path
 
 from apply_service.errors import ModelError
 from apply_service.pipeline import apply
@@ -108,5 +111,58 @@ def _text(x: int, y: int, text: str, colour: str) -> str:
     return f'<text x="{x}" y="{y}" fill="{COLOURS[colour]}" xml:space="preserve">{escape(text)}</text>'
 
 
+# -- the curve ---------------------------------------------------------------------------------------------------------
+RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
+CURVE_OF = ("merge_check.json", "merge-dev-model-written.json", "merge-dev-sketched.json")
+LEFT_AXIS, TOP_AXIS, PLOT_WIDTH, PLOT_HEIGHT = 70, 40, 560, 280
+LOWEST = 0.8
+"""The share at which the vertical axis begins."""
+
+
+def question_curve() -> str:
+    """Of the committed merges together: the share of right answers against the share of edits that a question is asked
+    about, with a question and without one, as SVG."""
+    results = [json.loads((RESULTS / name).read_text(encoding="utf-8")) for name in CURVE_OF]
+    n = sum(one["n_total"] for one in results)
+    points = [
+        [sum(one["one_question"]["curve"][at][column] * one["n_total"] for one in results) / n for column in (1, 2, 3)]
+        for at in range(len(results[0]["one_question"]["curve"]))
+    ]
+    lines = {
+        "right within one question": ("#2e9e5b", [(asked, right) for asked, right, _ in points]),
+        "not wrong without a question": ("#c96f2b", [(asked, 1 - wrong) for asked, _, wrong in points]),
+    }
+    height = TOP_AXIS + PLOT_HEIGHT + 60
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT_AXIS + PLOT_WIDTH + 30} {height}" '
+        f'font-family="DejaVu Sans, Arial, sans-serif" font-size="13" role="img">',
+        "<title>How many edits are right if a question is asked about the doubted ones</title>",
+        f'<rect width="{LEFT_AXIS + PLOT_WIDTH + 30}" height="{height}" fill="#ffffff"/>',
+    ]
+    for tenth in range(round(LOWEST * 20), 21):
+        y = _up(tenth / 20)
+        parts.append(f'<path d="M{LEFT_AXIS} {y}H{LEFT_AXIS + PLOT_WIDTH}" stroke="#d5dae0"/>')
+        parts.append(f'<text x="{LEFT_AXIS - 8}" y="{y + 4}" text-anchor="end" fill="#444">{tenth * 5}%</text>')
+    for tenth in range(0, 11, 2):
+        x = _along(tenth / 10)
+        parts.append(f'<text x="{x}" y="{height - 38}" text-anchor="middle" fill="#444">{tenth * 10}%</text>')
+    parts.append(
+        f'<text x="{_along(0.5)}" y="{height - 14}" text-anchor="middle" fill="#222">asked, of {n} edits</text>'
+    )
+    for at, (name, (colour, line)) in enumerate(lines.items()):
+        path = " ".join(f"{_along(x)},{_up(y)}" for x, y in sorted(line))
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
+        parts.append(f'<text x="{LEFT_AXIS + 12 + 260 * at}" y="22" fill="{colour}">{name}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _along(share: float) -> float:
+    return round(LEFT_AXIS + share * PLOT_WIDTH, 1)
+
+
+def _up(share: float) -> float:
+    return round(TOP_AXIS + (1 - max(share, LOWEST)) / (1 - LOWEST) * PLOT_HEIGHT, 1)
+
+
 README_PARTS: Mapping[str, Callable[[], str]] = {"first-edit": first_edit}
-PICTURES: Mapping[str, Callable[[], str]] = {"preview.svg": picture}
+PICTURES: Mapping[str, Callable[[], str]] = {"preview.svg": picture, "one-question.svg": question_curve}

@@ -29,6 +29,9 @@ from apply_service.types import Certainty
 SCHEMA_VERSION = 1
 ORACLES = (1, 2, 4, 8)
 """Numbers of readings among which the right one is looked for."""
+SHOWN = 3
+"""Readings that a question shows beside the answer."""
+ASKED_BELOW = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
 MAX_DIFF_LINES = 60
 
 
@@ -188,6 +191,7 @@ def summarise(rows: Sequence[MergeRow], *, threshold: float = CONFIDENCE_THRESHO
         "same_but_misquotes": hits(sum(row.same_but_misquotes for row in rows), n_total),
         "oracle": {str(k): hits(sum((row.right_reading or k + 1) <= k for row in rows), n_total) for k in ORACLES},
         "risk": risk_figures(judged, threshold=threshold, seed=seed),
+        "one_question": one_question(rows, threshold),
         "calibration": calibration_figures(judged),
         "by_style": by_style,
         "by_certainty": group(rows, lambda row: [row.certainty or "refused"]),
@@ -197,6 +201,25 @@ def summarise(rows: Sequence[MergeRow], *, threshold: float = CONFIDENCE_THRESHO
         "median_ms": round(statistics.median(row.ms for row in rows), 3),
         "max_ms": max(row.ms for row in rows),
         "rows": [as_json(row) for row in rows],
+    }
+
+
+def one_question(rows: Sequence[MergeRow], threshold: float) -> dict[str, Any]:
+    """What comes of it if whoever wrote an edit is asked about each answer below a threshold: how many are asked, and
+    how many edits are right then, by the answer or one of the next SHOWN readings.  `curve`: [threshold, asked, right,
+    wrong without a question], as shares, at each of ASKED_BELOW."""
+    n, n_exact = len(rows), sum(row.exact for row in rows)
+
+    def counts(limit: float) -> tuple[int, int, int]:
+        asked = [row for row in rows if not row.determined and (row.probability or 0.0) < limit]
+        found = sum(row.right_reading is not None and 1 < row.right_reading <= 1 + SHOWN for row in asked)
+        return len(asked), n_exact + found, n - n_exact - sum(not row.exact for row in asked)
+
+    n_asked, n_right, _ = counts(threshold)
+    return {
+        "asked": hits(n_asked, n),
+        "right": hits(n_right, n),
+        "curve": [[limit, *(round(count / n, 4) for count in counts(limit))] for limit in ASKED_BELOW],
     }
 
 
@@ -274,6 +297,8 @@ def trust_lines(summary: Mapping[str, Any]) -> list[str]:
             f"coverage at {float(limit):.0%} wrong, threshold chosen afterwards: {share(found['coverage'])} "
             f"{_interval(found['interval'])}"
         )
+    question = summary["one_question"]
+    lines.append(f"right within one question: {_hits(question['right'])}, asked: {_hits(question['asked'])}")
     if tenths:
         told = "  ".join(f"{mean:.2f}: {right:.2f}" for _, _, _, mean, right in tenths)
         lines.append(f"mean probability and share right, by tenths of the answers: {told}")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer, is_definition, quote_lines
+from apply_service.edits.code_lines import indent_of, is_attached, is_closer, is_definition, name_at, quote_lines
 
 
 def find_alarms(old: Sequence[str], new: Sequence[str]) -> list[str]:
@@ -40,7 +40,7 @@ def _doubled_headers(lines: Sequence[str], known: set[str]) -> Counter[str]:
     """The headers of definitions that stand twice in one scope, and at least once in `known`."""
     found = Counter[str]()
     open_scopes: list[tuple[int, set[str]]] = [(-1, set())]
-    for line in lines:
+    for k, line in enumerate(lines):
         if not line.strip() or is_closer(line):
             continue
         level = indent_of(line)
@@ -48,7 +48,7 @@ def _doubled_headers(lines: Sequence[str], known: set[str]) -> Counter[str]:
             open_scopes.pop()
         if open_scopes[-1][0] < level:
             open_scopes.append((level, set()))
-        if is_definition(line) and not is_attached(line) and line in known:
+        if line in known and not is_attached(line) and _defined_at(lines, k) is not None:
             found[line.strip()] += line.strip() in open_scopes[-1][1]
             open_scopes[-1][1].add(line.strip())
     return +found
@@ -56,9 +56,15 @@ def _doubled_headers(lines: Sequence[str], known: set[str]) -> Counter[str]:
 
 def _lost_names(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     """The functions that are no longer defined and still called."""
-    defined = [{header_name(line) for line in lines if is_definition(line)} - {None} for lines in (old, new)]
+    defined = [{_defined_at(lines, k) for k in range(len(lines))} - {None} for lines in (old, new)]
     kept = set(old)
     for name in sorted(filter(None, defined[0] - defined[1])):
         call = re.compile(rf"(?<![\w.$])(?:(?:self|this)\.)?{re.escape(name)}\(")
         if len(name) > 2 and any(line in kept and call.search(line) for line in new):
             yield name
+
+
+def _defined_at(lines: Sequence[str], k: int) -> str | None:
+    """The name of the definition whose header is line `k`; its brace may stand on the line below."""
+    opens_below = k + 1 < len(lines) and lines[k + 1].strip() == "{"
+    return name_at(lines, k) if is_definition(lines[k]) or opens_below else None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.merge import MAX_PLACES, TWIN, merge
+from apply_service.edits.lazy.merge import MAX_PLACES, TWIN, _combinations, merge
 from apply_service.edits.lazy.readings import find_readings
 from apply_service.edits.lazy.twins import find_twins
-from apply_service.types import Certainty
+from apply_service.types import Certainty, LineOp, Reading
 
 SCALES = """\
 def first(x):
@@ -87,3 +87,18 @@ def test_a_moved_block_gets_the_margin_of_its_place() -> None:
     texts = [one.text for one in found.readings if one.name == TWIN or one is found.readings[0]]
     assert any("    save(2)\n    sweep(1)\nelse" in text for text in texts)
     assert any("\n  save(2)\n  sweep(1)\n" in text for text in texts)
+
+
+def test_readings_at_two_places_are_combined() -> None:
+    first, one, other = (
+        [LineOp("keep", 0, None, "a"), *one, LineOp("keep", 1, None, "b"), LineOp("keep", 2, None, "c"), *two]
+        for one, two in (((), ()), ((LineOp("take", None, 0, "x"),), ()), ((), (LineOp("take", None, 1, "y"),)))
+    )
+    ranked = [
+        Reading(tuple(ops), {}, chance, name)
+        for ops, chance, name in ((first, 0.6, "1"), (one, 0.2, "2"), (other, 0.1, "3"))
+    ]
+    (both,) = _combinations(ranked)
+    assert both.text == "a\nx\nb\nc\ny"
+    assert both.probability == pytest.approx(0.2 * 0.1 / 0.6)
+    assert _combinations([ranked[0], ranked[1], ranked[1]._replace(ops=ranked[1].ops[:1] + ranked[1].ops[2:])]) == []
