@@ -115,7 +115,7 @@ def _text(x: int, y: int, text: str, colour: str) -> str:
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
 CURVE_OF = ("merge_check.json", "merge-dev-model-written.json", "merge-dev-sketched.json")
 LEFT_AXIS, TOP_AXIS, PLOT_WIDTH, PLOT_HEIGHT = 70, 40, 560, 280
-LOWEST = 0.8
+LOWEST = 0.9
 """The share at which the vertical axis begins."""
 
 
