@@ -37,7 +37,7 @@ def short_diff(diff: str) -> list[str]:
     shown: list[str] = []
     _, *parts = _HUNK.split(diff)
     for at, body in zip(parts[::2], parts[1::2], strict=True):
-        lines = body.removesuffix("\n").split("\n")
+        lines = [line.removesuffix("\r") for line in body.removesuffix("\n").split("\n")]
         changed = [i for i, line in enumerate(lines) if line[:1] in ("+", "-")]
         start = max(0, changed[0] - 1)
         shown += [f"@@ line {max(1, int(at)) + start} @@", *lines[start : changed[-1] + 2]]
