@@ -3,7 +3,7 @@
 import hashlib
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,18 +13,15 @@ import pytest
 from mcp.client import Client
 from mcp_types import CallToolResult
 
-from apply_service.deadline import Deadline
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.paths import Roots
 from apply_service.edits.lazy.chooser import load
 from apply_service.mcp.tool import ALIASES, Apply, FileEditor, create_server
-from apply_service.pipeline import run_alone
 from apply_service.service import Run, Service
-from apply_service.target import Runtime
-from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent, Strategy, Verdict
-from tests.api.test_batch import pipeline_run
+from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Strategy, Verdict
+from tests.api.test_batch import pipeline_run, program_run
 from tests.api.test_doubt import doubted_run
-from tests.batch.test_edits import block, no_model
+from tests.batch.test_edits import block
 from tests.doubles import ScriptedRun, make_result
 from tests.edits.scripts import apply_patch
 
@@ -316,11 +313,6 @@ def test_warnings_are_told(root: Path) -> None:
 SCOPES = "".join(f"def {name}():\n    x = 1\n    return x\n\n\n" for name in ("first", "second", "third"))
 UNCLEAR = "# ... existing code ...\n    x = 2\n    return x\n# ... existing code ...\n"
 LISTED = "a = [\n    1,\n]\n"
-
-
-def program_run(request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
-    """The pipeline with a model that is known to decide nothing better than the merger."""
-    return run_alone(request, Runtime(load=no_model, decides={"embedded": frozenset()}), deadline)
 
 
 @pytest.fixture
