@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from argparse import (
     SUPPRESS,
@@ -295,6 +296,8 @@ def _add_apply_options(command: Parser) -> None:
     add("--language", metavar="NAME", help="language of FILE, where its name does not tell")
     text = "accept or refuse what a check finds; so for fallback, doubt, instruction, reply and other_files"
     add("--on-verdict", action="append", type=_verdict_rule, metavar="CHECK=warn|fail", help=text)
+    text = "of an edit in doubt, take this reading: 1 is the likeliest, 2 the next; or an id of an answer in JSON"
+    add("--reading", type=_reading, metavar="N|ID", help=text)
     text = "deadline of the edit in seconds; loading a model here does not count"
     add("--timeout", type=float, metavar="S", help=text)
     add("--max-tokens", type=int, metavar="N", help="most tokens to generate; reaching it is an error")
@@ -348,6 +351,12 @@ def _add_setting(options: _ArgumentGroup, spec: SettingSpec) -> Action:
 
     flags = [SHORT_FLAGS[spec.name]] if spec.name in SHORT_FLAGS else []
     return options.add_argument(*flags, spec.flag, type=parse, metavar=metavar, default=None, help=text)
+
+
+def _reading(text: str) -> str:
+    if re.fullmatch("[1-9]|[0-9a-f]{12}", text) is None:
+        raise ArgumentTypeError(f"{text!r} is neither a number from 1 to 9 nor an id of twelve hexadecimal digits")
+    return text
 
 
 def _verdict_rule(text: str) -> tuple[str, str]:

@@ -103,7 +103,7 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
             message = f"{who} follows {'' if who == 'no program' else 'no '}instructions"
             raise InstructionUnsupported(message, value=request.instruction[:200], remedy=remedy)
         if is_guess and request.strategy == "exact":
-            raise unclear_error(job)
+            raise unclear_error(request, job)
         return Outcome(job.prediction.text, "exact")
     try:
         return (yield from _by_target(request, runtime, edit, deadline))
@@ -116,7 +116,7 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
         raise
 
 
-def unclear_error(job: EditJob) -> NeedsMoreContext:
+def unclear_error(request: ApplyRequest, job: EditJob) -> NeedsMoreContext:
     """The error for an edit without a reading that is likely enough."""
     sure, needed = how_sure(job.prediction)
     reasons = "; ".join(job.prediction.reasons[:MAX_REASONS])
@@ -126,7 +126,8 @@ def unclear_error(job: EditJob) -> NeedsMoreContext:
     )
     message = f"the edit does not say clearly what becomes of the file: {reasons}"
     error = NeedsMoreContext(message, value=sure, limit=needed, remedy=remedy)
-    error.readings = [asdict(one) for one in all_readings(job.prediction, job.original)]
+    path = (request.path or "file") if request.diff else None
+    error.readings = [asdict(one) for one in all_readings(job.prediction, job.original, path=path)]
     return error
 
 

@@ -155,6 +155,8 @@ def error_model(path: str) -> type[BaseModel]:
 def error_body(error: ApplyError, path: str = "") -> dict[str, Any]:
     """The error's body at this path (by default the native one).  It can always be encoded as JSON."""
     details: dict[str, Any] = {name: _jsonable(value) for name, value in error.as_dict().items()}
+    if error.readings:
+        details["readings"] = error.readings  # diffs are long, and whole
     shape = error_model(path)
     if shape is ErrorBody:
         return {"error": details}

@@ -11,10 +11,13 @@ it before.  With `stream_at_once`, a stream whose text is not the answer ends in
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -25,6 +28,7 @@ from apply_service.api.answer import AnswerPart, NativeAnswer, UsageOut
 from apply_service.api.calls import this_call
 from apply_service.api.chat_edit import EXTRALONG, MERCURY, MORPH, ChatEdit, TagSet, read_chat
 from apply_service.api.dialect import (
+    admissible,
     documented,
     error_responses,
     model_names,
@@ -32,10 +36,19 @@ from apply_service.api.dialect import (
     respond,
     sse_event,
     state_of,
+    watch_client,
 )
 from apply_service.api.schema import MAX_SEED, EditOptions, RequestModel
 from apply_service.deadline import Deadline
-from apply_service.errors import CheckFailed, StreamReplaced, Truncated, UnknownModel
+from apply_service.errors import (
+    ApplyError,
+    CheckFailed,
+    ResultError,
+    StreamReplaced,
+    Truncated,
+    UnknownModel,
+    UnsupportedParameter,
+)
 from apply_service.settings import FOREIGN_MODELS, Settings
 from apply_service.types import (
     DOUBT,
@@ -45,6 +58,7 @@ from apply_service.types import (
     Certainty,
     DecodeStats,
     FinalEvent,
+    Verdict,
     is_refused,
 )
 
@@ -62,6 +76,7 @@ MAX_HEADER_CHARS = 1000
 PIECE_CHARS = 4096
 """Text that was held back is sent in pieces of about this size, cut at line ends."""
 CHAT, TEXT = "chat.completion", "text_completion"
+MAX_CHOICES = 5
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
@@ -92,6 +107,11 @@ class EditBody(RequestModel):
     def with_usage(self) -> bool:
         """Whether a stream ends with a chunk of `usage`."""
         return False
+
+    @property
+    def most_choices(self) -> int:
+        """The most readings of the edit that are wanted."""
+        return 1
 
 
 class TextPart(RequestModel):
@@ -158,7 +178,13 @@ class CompletionFields(OpenAIBody):
     max_tokens: int | None = Field(
         None, ge=1, description="Most tokens that an answer may have; a longer one is refused, never cut."
     )
-    n: Literal[1] | None = Field(None, description="One answer.")
+    n: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_CHOICES,
+        description="The most choices: the answer, then other readings of the edit, the likeliest first. There are "
+        "fewer where the edit has fewer. Not with `stream`.",
+    )
     frequency_penalty: Any = Field(None, description=SAMPLING)
     presence_penalty: Any = Field(None, description=SAMPLING)
     stop: Any = Field(None, description="No effect: an answer is a whole file, never a part of one.")
@@ -171,6 +197,10 @@ class CompletionFields(OpenAIBody):
     @property
     def with_usage(self) -> bool:
         return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    @property
+    def most_choices(self) -> int:
+        return self.n or 1
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -318,11 +348,11 @@ class CompletionAnswer(AnswerPart):
     created: int
     model: str = Field(description="The model as it was asked for; `apply_service.model` says which one decided.")
     choices: list[dict[str, Any]] = Field(
-        description="One, as OpenAI's: the whole merged file, in chats bare or in the tags that the prompt asks for. "
-        "`finish_reason` is always `stop`: what would be cut is an error."
+        description="As OpenAI's, one for each reading: the whole merged file, in chats bare or in the tags that the "
+        "prompt asks for. `finish_reason` is always `stop`: what would be cut is an error."
     )
     usage: Usage
-    apply_service: dict[str, Any] = Field(description=REPORT_TEXT)
+    apply_service: dict[str, Any] = Field(description=f"{REPORT_TEXT} It is about the first choice.")
 
 
 def usage_of(stats: DecodeStats) -> dict[str, Any]:
@@ -380,6 +410,15 @@ class OpenAIReply:
         self.refuse_unseen(result)
         return json.dumps(self._answer(result), ensure_ascii=False)
 
+    def choices(self, first: ApplyResult, others: Sequence[ApplyResult]) -> str:
+        """The whole answer with a choice for each result, but for others that may not be handed out.  Beside others the
+        first may be in doubt: the client chooses."""
+        shown = [one for one in others if not self._refused(one)]
+        self.refuse_unseen(first, is_chosen=bool(shown))
+        answer = self._answer(first)
+        answer["choices"] += [self._choice(n, one) for n, one in enumerate(shown, 1)]
+        return json.dumps(answer, ensure_ascii=False)
+
     def frames(self, event: ApplyEvent) -> Iterator[bytes]:
         if isinstance(event, FinalEvent):
             result = event.result
@@ -404,32 +443,40 @@ class OpenAIReply:
         if isinstance(event, FinalEvent):
             yield from self._ending(event.result)
 
-    def refuse_unseen(self, result: ApplyResult) -> None:
+    def refuse_unseen(self, result: ApplyResult, *, is_chosen: bool = False) -> None:
         """Refuse a result that these clients would write to a file although they should not; of any other, tell in
-        headers how sure it is.  Raises Truncated: it has more tokens than allowed; CheckFailed: a check found an error,
-        or the result is more likely wrong than right, and `on_verdict` does not say `warn`."""
+        headers how sure it is.  `is_chosen`: the client chooses, so that a doubt is no reason.  Raises Truncated: it
+        has more tokens than allowed; CheckFailed: a check found an error, or the result is more likely wrong than
+        right, and `on_verdict` does not say `warn`."""
         n_tokens, limit = result.stats.completion_tokens, self._call.token_limit
         if limit is not None and n_tokens > limit:
             message = "the merged file has more tokens than were allowed"
             raise Truncated(message, value=n_tokens, limit=limit, remedy="allow more tokens")
-        rules = self._call.apply_service.on_verdict
-        is_unlikely = result.confidence is not None and result.confidence < EVEN
-        rules = {DOUBT: "fail", **rules} if is_unlikely else rules
-        failed = [v for v in result.verdicts if is_refused(v.check, v.severity, rules)]
-        if failed:
+        if failed := self._refused(result, is_chosen=is_chosen):
             message = f"{failed[0].check}: {failed[0].message}"
             accepts = json.dumps({"on_verdict": {one.check: "warn" for one in failed}})
             remedy = f'mend the edit, or accept the finding: "apply_service": {accepts}'
             raise CheckFailed(message, value=sorted({verdict.check for verdict in failed}), remedy=remedy)
         this_call().headers.update(how_sure(result))
 
-    def _answer(self, result: ApplyResult) -> dict[str, Any]:
-        """The JSON of a whole answer."""
+    def _refused(self, result: ApplyResult, *, is_chosen: bool = False) -> list[Verdict]:
+        """The findings that forbid handing out the result."""
+        rules: dict[str, Literal["warn", "fail"]] = dict(self._call.apply_service.on_verdict)
+        if is_chosen:
+            rules.setdefault(DOUBT, "warn")
+        elif result.confidence is not None and result.confidence < EVEN:
+            rules.setdefault(DOUBT, "fail")
+        return [v for v in result.verdicts if is_refused(v.check, v.severity, rules)]
+
+    def _choice(self, index: int, result: ApplyResult) -> dict[str, Any]:
         text = self._edit.whole(result.merged_code)
         message = {"role": "assistant", "content": text, "refusal": None}
         said = {"message": message} if self._is_chat else {"text": text}
-        choice = {"index": 0, **said, "finish_reason": "stop", "logprobs": None}
-        head = {**self._head, "object": CHAT if self._is_chat else TEXT, "choices": [choice]}
+        return {"index": index, **said, "finish_reason": "stop", "logprobs": None}
+
+    def _answer(self, result: ApplyResult) -> dict[str, Any]:
+        """The JSON of a whole answer."""
+        head = {**self._head, "object": CHAT if self._is_chat else TEXT, "choices": [self._choice(0, result)]}
         return {**head, "usage": usage_of(result.stats), "apply_service": report_of(result)}
 
     def _opening(self) -> Iterator[bytes]:
@@ -526,11 +573,48 @@ async def apply_edit(
 ) -> Response:
     """Apply the edit and answer.  `more`: fields of the request that replace the call's own."""
     service, settings = state_of(request)
+    if call.stream and call.most_choices > 1:
+        remedy = "leave out `stream` or `n`"
+        raise UnsupportedParameter("a stream has one choice", value=call.most_choices, limit=1, remedy=remedy)
     options = call.apply_service.model_dump(exclude={"stream_at_once"}) | more
     if options["path"] is None and options["language"] is None:
         options["language"] = await service.call(edit.language, len(edit.original))
     wanted = ApplyRequest(edit.original, edit.update, edit.instruction, model=call.model, **options)
-    return await respond(request, wanted, reply(edit, call, settings), stream=bool(call.stream))
+    writer = reply(edit, call, settings)
+    if call.most_choices > 1:
+        return await respond_with_choices(request, wanted, writer, call.most_choices)
+    return await respond(request, wanted, writer, stream=bool(call.stream))
+
+
+async def respond_with_choices(request: Request, wanted: ApplyRequest, reply: OpenAIReply, most: int) -> Response:
+    """Admit the request and answer it and its other readings.  A program applies these, within the same deadline.  Each
+    choice that is wanted counts against the key's rate limit.  Raises ApplyError."""
+    service, settings = state_of(request)
+    this_call().count_edits(most - 1)  # the first one counts already
+    deadline, results, gone = Deadline(wanted.timeout_s), list[ApplyResult](), list[ApplyError]()
+    ticket = service.submit(admissible(wanted, settings))
+
+    def give_up(error: ApplyError) -> None:
+        gone.append(error)
+        ticket.end(error)
+
+    watcher = watch_client(request, give_up)
+    try:
+        first = await ticket.result_async()
+        for one in first.readings[: most - 1]:
+            left_s = None if deadline.timeout_s is None else deadline.remaining_s
+            deadline.check()
+            if gone:
+                raise gone[0]
+            again = replace(wanted, reading=one.id, strategy="exact", timeout_s=left_s)
+            ticket = service.submit(admissible(again, settings))
+            with contextlib.suppress(ResultError):  # it is no choice then
+                results.append(await ticket.result_async())
+    finally:
+        watcher.cancel()
+    body = await asyncio.to_thread(reply.choices, first, results)
+    this_call().refuse_revoked()
+    return Response(body, media_type="application/json")
 
 
 @router.post(

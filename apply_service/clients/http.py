@@ -267,7 +267,9 @@ def decode_error(body: Json) -> ApplyError:
     for kind in kinds:  # grows by the subclasses of each
         kinds += kind.__subclasses__()
     kind = {kind.code: kind for kind in reversed(kinds)}.get(error["code"], ServiceError)
-    return kind(error["message"], value=error["value"], limit=error["limit"], remedy=error["remedy"])
+    decoded = kind(error["message"], value=error["value"], limit=error["limit"], remedy=error["remedy"])
+    decoded.readings = error.get("readings", [])
+    return decoded
 
 
 def _decode_verdicts(verdicts: list[Json]) -> tuple[Verdict, ...]:

@@ -16,6 +16,7 @@ from typing import Any
 from apply_service.commands import output
 from apply_service.commands.background import choose_server
 from apply_service.commands.output import OK, REFUSED
+from apply_service.commands.question import answer_edit, may_ask, option_for_next
 from apply_service.commands.request import (
     STANDARD_INPUT,
     UTF8,
@@ -52,7 +53,10 @@ from apply_service.errors import (
 from apply_service.settings import AUTO, Settings
 from apply_service.types import DOUBT
 
-PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
+PASSED_ON = (
+    *("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens"),
+    "reading",
+)
 """Options that are copied into the request if the user gave them."""
 ABOUT_THE_FILE = (
     *(BadEncoding, NulByte, MalformedEdit, NeedsMoreContext, Unrelated, Exchanged, TooLarge, ContextLimitExceeded),
@@ -86,7 +90,7 @@ def _run_edit(arguments: Namespace, answerer: Answerer, store: BackupStore | Non
         source, request = _read_edit(arguments, answerer.settings.max_file_bytes)
         if is_new := arguments.file != STANDARD_INPUT and not source.exists:
             hint = file_hint(arguments.file)
-        answer = answerer.edit(json.dumps(request).encode(), arguments.timeout)
+        answer = answer_edit(arguments, answerer, request, is_asking=not is_new and may_ask(arguments))
         if is_new and refused_verdicts(answer, request):
             message = f"{source.path} does not exist, and the edit is not the whole of a new file."
             raise FileNotReadable(message, value=str(source.path), remedy="Name the file to edit.")
@@ -140,7 +144,10 @@ def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Names
         if failed:
             done += "; look at it before you use it"
             is_doubted = all(verdict["check"] == DOUBT for verdict in failed)
-            done += " (--allow-doubt accepts it)" if is_doubted and arguments.request is None else ""
+            if is_doubted and arguments.request is None:
+                option = option_for_next(answer)
+                takes = f", {option} takes the next reading" if option else ""
+                done += f" (--allow-doubt accepts it{takes})"
     if failed or not arguments.quiet:
         output.write_note(done)
         for line in output.findings(answer):
@@ -200,11 +207,10 @@ def _write_back(
         found = "; ".join(map(output.describe, failed))
         checks = sorted({verdict["check"] for verdict in failed})
         accepts = " ".join("--allow-doubt" if check == DOUBT else f"--on-verdict {check}=warn" for check in checks)
-        raise CheckFailed(
-            f"{source.path} was left alone: {found}",
-            value=checks,
-            remedy=f"Look at the answer with --diff; {accepts} writes it all the same.",
-        )
+        option = option_for_next(answer) if DOUBT in checks else ""
+        takes = f", {option} the next reading" if option else ""
+        remedy = f"Look at the answer with --diff; {accepts} writes it all the same{takes}."
+        raise CheckFailed(f"{source.path} was left alone: {found}", value=checks, remedy=remedy)
     write = FileWrite(source, merged_bytes(answer))
     if not write.is_change:
         return f"{source.path}: nothing changes"

@@ -170,7 +170,7 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
     write_note(f"{program}: {first}")
     for line in (*more, sentence(error.remedy)):
         if line:
-            write_note(_indented(line))
+            write_note(indented(line))
 
 
 def sentence(text: str) -> str:
@@ -179,7 +179,7 @@ def sentence(text: str) -> str:
     return text if "\n" in text else LAST_WORD.sub(r"\g<0>.", text)
 
 
-def _indented(text: str) -> str:
+def indented(text: str) -> str:
     """A line below the first one; what it quotes of a file stands further in."""
     return "  " + text.replace("\n", "\n    ")
 
@@ -203,7 +203,7 @@ def write_diff(diff: str, settings: Settings) -> None:
     less, which ends by itself where all fits the screen)."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     if is_color_wanted(settings, is_terminal):
-        diff = "".join(_in_color(line) for line in diff.splitlines(keepends=True))
+        diff = "".join(in_color(line) for line in diff.splitlines(keepends=True))
     pager = os.environ.get("PAGER", "less") if is_terminal and diff else ""
     if pager:
         import shlex  # most commands start sooner without these
@@ -226,11 +226,17 @@ def write_diff(diff: str, settings: Settings) -> None:
         signal.signal(signal.SIGINT, ignored)
 
 
-def _in_color(line: str) -> str:
+def in_color(line: str) -> str:
+    """A line of a diff in its color."""
     body = line.rstrip("\r\n")
     is_name = line.startswith(("diff --git ", "+++ ", "--- "))
     color = BOLD if is_name else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1])
     return f"{color}{body}{RESET}{line[len(body) :]}" if color and body else line
+
+
+def visible(text: str) -> str:
+    """The text with escapes in the place of characters that a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def headline(answer: Mapping[str, Any]) -> str:
@@ -250,9 +256,9 @@ def findings(answer: Mapping[str, Any]) -> Iterator[str]:
             continue
         if verdict["check"] == DOUBT:
             reasons = BETWEEN_REASONS.split(verdict["message"])
-            yield from (_indented(reason) for reason in reasons if not SURE.fullmatch(reason))
+            yield from (indented(reason) for reason in reasons if not SURE.fullmatch(reason))
         else:
-            yield _indented(describe(verdict))
+            yield indented(describe(verdict))
 
 
 def describe(verdict: Mapping[str, Any]) -> str:

@@ -41,7 +41,7 @@ UTF8 = "utf-8"
 
 OF_ONE_EDIT = (
     *("file", "stdin_path", "update", "instruction", "format", "language", "encoding", "strategy", "drafter"),
-    *("temperature", "seed", "max_tokens", "timeout", "on_verdict"),
+    *("temperature", "seed", "max_tokens", "timeout", "on_verdict", "reading"),
 )
 """What a JSON request says itself, and a batch for each of its edits."""
 NOT_IN_PATCH = ("request", *(name for name in OF_ONE_EDIT if name not in ("encoding", "on_verdict")), "model")
@@ -73,6 +73,7 @@ def refuse_unused(arguments: Namespace, settings: Settings) -> None:
         (not is_filter, ("stdin_path",), "FILE has its own name", "Leave it out, or write - for FILE."),
         (is_filter, ("in_place",), "FILE is standard input", "Leave it out: the merged text is printed."),
         (has_request, of_request, "A JSON request says all of the edit", "Write them into the request."),
+        (arguments.strategy == "model", ("reading",), "A model has no readings", "Leave out --strategy, or --reading."),
         (is_json_for_server, ("model",), "The request names the model", 'Write "model" into the request.'),
     ):
         if applies:

@@ -20,6 +20,7 @@ from apply_service.edits.lazy.chooser import UNSEEN, load
 from apply_service.edits.lazy.merge import RISKS, WHOLE_FILE
 from apply_service.edits.lazy.quotes import Merge
 from apply_service.edits.lazy.readings import texts_of
+from apply_service.edits.question import in_words
 from apply_service.errors import UnknownReading
 from apply_service.protocols import EditJob
 from apply_service.types import DOUBT, Certainty, LineOp, OtherReading, Prediction, Severity, Verdict, keep_all
@@ -178,14 +179,18 @@ def other_readings(prediction: Prediction, merged: str, *, path: str | None = No
     return tuple(told.values())[:MAX_READINGS]
 
 
-def all_readings(prediction: Prediction, original: str) -> tuple[OtherReading, ...]:
-    """The readings of an edit that gets no answer, in the order of their numbers, each told beside the file."""
+def all_readings(prediction: Prediction, original: str, *, path: str | None = None) -> tuple[OtherReading, ...]:
+    """The readings of an edit that gets no answer, in the order of their numbers, each told beside the file.  With a
+    `path` each has its diff."""
     stay, first = keep_all(original), prediction.readings[:1]
     ids = [reading_id(one.text) for one in first] + [other.id for other in other_readings(prediction, prediction.text)]
     known = {reading_id(one.text): one for one in reversed(prediction.readings)}
-    return tuple(
-        OtherReading(id, known[id].probability, tell_difference(stay, known[id].ops) or "change nothing") for id in ids
-    )
+    told = []
+    for one in map(known.__getitem__, ids):
+        difference = tell_difference(stay, one.ops) or "change nothing"
+        diff = None if path is None else unified_diff_text(original, one.text, path)
+        told.append(OtherReading(reading_id(one.text), one.probability, difference, diff))
+    return tuple(told)
 
 
 def choose_reading(prediction: Prediction, wanted: str) -> Prediction:
@@ -208,11 +213,6 @@ def how_sure(prediction: Prediction) -> tuple[str, str] | tuple[None, None]:
     if prediction.probability is None:
         return None, None
     return in_words(prediction.probability), in_words(load().thresholds.refuse)
-
-
-def in_words(chance: float) -> str:
-    """The chance in words, such as `93% sure`; never 0%.  Rounded down: in words, too, it is below a threshold."""
-    return f"{min(99, max(1, int(100 * chance + 1e-9)))}% sure"
 
 
 def tell_difference(this: Sequence[LineOp], other: Sequence[LineOp]) -> str:

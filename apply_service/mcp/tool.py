@@ -2,9 +2,10 @@
 
 `path`, `code_edit`, `instruction` and `dryRun` are the names of the best-known tool of this kind; the aliases are those
 of others.  The answer is a short text with a diff, and the same as fields.  A file is written only if it lies in an
-allowed folder, no check found an error (unless the caller accepts it) and it is still as it was read.  A file that was
-not written is an error, so that no agent takes the edit for done.  `apply-service undo` restores the old text.  The
-caller passes in what applies the edit: an engine in this process, or a running service.
+allowed folder, no check found an error (unless the caller accepts it) and it is still as it was read.  An edit in
+doubt is not written: the answer asks which of its readings is meant, and a second call takes one.  A file that was not
+written is an error, so that no agent takes the edit for done.  `apply-service undo` restores the old text.  The caller
+passes in what applies the edit: an engine in this process, or a running service.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from apply_service.disk.paths import Roots
 from apply_service.edits.envelope import is_same_file
 from apply_service.edits.fidelity import decode, encode, normalise
 from apply_service.edits.markers import is_marker
+from apply_service.edits.question import in_words, short_diff, shown_readings
 from apply_service.edits.reply import OTHER_FILES, named_files
 from apply_service.errors import (
     ApplyError,
@@ -39,25 +41,28 @@ from apply_service.errors import (
     EngineFailure,
     FileNotReadable,
     InvalidField,
+    NeedsMoreContext,
     NotFound,
     TooLarge,
     UnknownField,
     shorten,
 )
-from apply_service.types import ApplyRequest, ApplyResult, Strategy, Verdict, is_refused
+from apply_service.types import DOUBT, ApplyRequest, ApplyResult, OtherReading, Strategy, Verdict, is_refused
 
 Apply = Callable[[ApplyRequest], Awaitable[ApplyResult]]
 NAME = "edit_file"
 DESCRIPTION = (
     "Edit a file without writing it out: send only the lines that change, and the whole file is merged, checked and "
     "written, byte for byte as it was everywhere else. Put all edits of one file into one call. The answer is the diff "
-    "and what the checks found; a result that fails a check is not written."
+    "and what the checks found; a result that fails a check is not written. Neither is an edit that may mean several "
+    "things: the answer shows them, and the same call with `reading` takes one."
 )
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "path": ("target_filepath", "target_file", "file_path"),
     "code_edit": (),
     "instruction": ("instructions",),
     "dryRun": ("dry_run",),
+    "reading": (),
     "on_verdict": (),
     "base_sha256": (),
     "encoding": (),
@@ -79,6 +84,11 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     ),
     "instruction": _text("One sentence, in the first person, that says what the edit does."),
     "dryRun": {"type": "boolean", "default": False, "description": "Show the diff and write nothing."},
+    "reading": {
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "description": "Only to answer a question of this tool: the number of the reading that is meant. The call then "
+        "edits the file at `path` alone.",
+    },
     "on_verdict": {
         "type": "object",
         "additionalProperties": {"enum": ["warn", "fail"]},
@@ -90,7 +100,13 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     ),
     "encoding": _text("What the file is encoded in.", default="utf-8"),
 }
-KINDS = {"string": (str, "a string"), "boolean": (bool, "true or false"), "object": (dict, "an object")}
+KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "string": ((str,), "a string"),
+    "boolean": ((bool,), "true or false"),
+    "object": ((dict,), "an object"),
+    "reading": ((int, str), "a number"),
+}
+"""By the type of an argument, or by its name: what is taken, in Python and in words."""
 MAX_VALUE_CHARS = 500
 
 log = logging.getLogger(__name__)
@@ -105,9 +121,13 @@ class EditCall:
     code_edit: str
     instruction: str = ""
     is_dry_run: bool = False
+    reading: str | None = None
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
     base_sha256: str | None = None
     encoding: str = "utf-8"
+
+
+Status = Literal["written", "created", "unchanged", "dry_run", "asked", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +135,25 @@ class EditOutcome:
     """The outcome of a call for one file."""
 
     path: str
-    status: Literal["written", "created", "unchanged", "dry_run", "refused"]
+    status: Status
     result: ApplyResult | ApplyError
     refused: tuple[Verdict, ...] = ()
     """The findings that forbid writing the result."""
+
+    @property
+    def readings(self) -> list[tuple[str, OtherReading]]:
+        """What the edit may mean, each with the value of `reading` that takes it."""
+        result = self.result
+        if isinstance(result, ApplyError):
+            readings = [OtherReading(**one) for one in result.readings]  # type: ignore[arg-type]
+        elif result.reading is None:  # a model's own text, which no other call can name
+            return []
+        else:
+            first = OtherReading(result.reading, result.confidence or 0.0, "", result.diff)
+            readings = [first, *result.readings]
+        # Numbers count from what the merger takes for the likeliest.  A model may have decided against it.
+        is_counted = isinstance(result, ApplyError) or result.agreement is not False
+        return [(str(n) if is_counted else one.id, one) for n, one in enumerate(shown_readings(readings), 1)]
 
 
 class FileEditor:
@@ -143,9 +178,11 @@ class FileEditor:
 
     async def edit_all(self, call: EditCall) -> list[EditOutcome]:
         """Edit the call's own file, and then the others if the edit is a reply over several files that includes it.
-        Edits of one file wait for each other.  Raises ApplyError: the call's own file could not be edited, and no other
-        was."""
+        A call that takes a reading edits only its own: the others had their edit by the call before.  Edits of one file
+        wait for each other.  Raises ApplyError: the call's own file could not be edited, and no other was."""
         outcomes = [await self._edit(call)]
+        if call.reading is not None:
+            return outcomes
         named = await anyio.to_thread.run_sync(named_files, normalise(call.code_edit))
         paths = [name for name in named if not is_same_file(name, call.path)]
         for path in paths if len(paths) < len(named) else ():
@@ -170,15 +207,22 @@ class FileEditor:
                 path=target.relative_to(root).as_posix().encode("utf-8", "replace").decode(),
                 encoding=text.encoding,
                 base_sha256=call.base_sha256,
-                strategy=self._strategy,
+                strategy=self._strategy if call.reading is None else "exact",  # a model has no readings
+                reading=call.reading,
                 on_verdict=call.on_verdict,
                 diff=True,
             )
-            result = await self._apply(request)
+            try:
+                result = await self._apply(request)
+            except NeedsMoreContext as error:
+                if not error.readings:
+                    raise
+                return EditOutcome(call.path, "asked", error)
             refused = tuple(v for v in result.verdicts if is_refused(v.check, v.severity, call.on_verdict))
-            status: Literal["written", "created", "unchanged", "dry_run", "refused"]
-            status = "written" if result.edits else "unchanged"
-            if call.is_dry_run:
+            status: Status = "written" if result.edits else "unchanged"
+            if _doubt_of(result) and call.on_verdict.get(DOUBT) != "warn":
+                status = "asked"
+            elif call.is_dry_run:
                 status = "dry_run"
             elif refused:
                 status = "refused"
@@ -232,7 +276,7 @@ def create_server(editor: FileEditor) -> Server[Any]:
             fields, *others = map(_fields, outcomes)
             if others:
                 fields["others"] = others
-            is_failed = any(one.status == "refused" for one in outcomes)
+            is_failed = any(one.status in ("asked", "refused") for one in outcomes)
             return protocol.CallToolResult(content=[_content(lines)], structured_content=fields, is_error=is_failed)
         except ApplyError as error:
             told = error
@@ -258,8 +302,8 @@ def read_arguments(arguments: Mapping[str, Any]) -> EditCall:
         if value is None:
             continue
         name = own[given]
-        kind, allowed = KINDS[PROPERTIES[name]["type"]]
-        if not isinstance(value, kind):
+        kinds, allowed = KINDS[PROPERTIES[name].get("type", name)]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             message = f"{name!r} must be {allowed}"
             raise InvalidField(message, value=value, limit=allowed, remedy=f"send {name} as {allowed}")
         if values.setdefault(name, value) != value:
@@ -274,6 +318,8 @@ def read_arguments(arguments: Mapping[str, Any]) -> EditCall:
     if not values.get("code_edit", "").strip():
         raise EmptyUpdate("there is no edit", value="code_edit", remedy="send the lines that change as code_edit")
     is_dry_run = values.pop("dryRun", False)
+    if "reading" in values:
+        values["reading"] = str(values["reading"])
     return EditCall(is_dry_run=is_dry_run, **{name: value for name, value in values.items() if value != ""})
 
 
@@ -294,6 +340,9 @@ def _error_lines(error: ApplyError) -> Iterator[str]:
 
 def _lines(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
     path, result = outcome.path, outcome.result
+    if outcome.status == "asked":
+        yield from _question(outcome, is_alone=is_alone)
+        return
     if isinstance(result, ApplyError):
         yield f"{path} was NOT written."
         yield from _error_lines(result)
@@ -307,28 +356,67 @@ def _lines(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
         "refused": f"{path} was NOT written: a check found an error in the result.",
     }[outcome.status]
     yield f"{headline} Decided by: {result.strategy}{f' ({result.model})' if result.model else ''}."
+    yield from _findings(result, is_alone=is_alone)
+    if outcome.refused:
+        checks = json.dumps({verdict.check: "warn" for verdict in outcome.refused})
+        yield f"Mend the edit; or, if the result below is right as it is, send it again with on_verdict {checks}."
+    if result.diff:
+        yield "\n" + _fenced(result.diff.removesuffix("\n"))
+
+
+def _question(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
+    """What the edit may mean, and how the agent says which is meant."""
+    path, result, readings = outcome.path, outcome.result, outcome.readings
+    asks = f"Which of these {len(readings)} readings of the edit is meant?" if readings[1:] else "Is this meant?"
+    why = result.message if isinstance(result, ApplyError) else _doubt_of(result)
+    yield f"{asks} {path} was NOT written: {why}"
+    if isinstance(result, ApplyResult):
+        yield from _findings(result, is_alone=is_alone, but=DOUBT)
+    for name, one in readings:
+        yield f"\nReading {name}{f' ({in_words(one.probability)})' if one.probability else ''}:"
+        yield _fenced("\n".join(short_diff(one.diff))) if one.diff else one.difference or "Nothing changes."
+    if not readings and isinstance(result, ApplyResult) and result.diff:
+        yield "\n" + _fenced("\n".join(short_diff(result.diff)))
+    name = " or ".join(name for name, _ in readings)
+    takes = f"`reading`: {name}" if readings else '`on_verdict`: {"doubt": "warn"}'
+    where = "the same arguments" if is_alone else f"the same code_edit, the path {path}"
+    yield f"\nCall edit_file again with {where} and {takes}, to write it. If none is right, show more unchanged lines."
+
+
+def _doubt_of(result: ApplyResult) -> str:
+    """Why the result is in doubt; empty where it is not."""
+    return next((verdict.message for verdict in result.verdicts if verdict.check == DOUBT and not verdict.is_pass), "")
+
+
+def _findings(result: ApplyResult, *, is_alone: bool, but: str = "") -> Iterator[str]:
+    """What the checks found, but for one of them."""
     for verdict in result.verdicts:
-        if (not is_alone) if verdict.check == OTHER_FILES else verdict.is_pass:
+        if verdict.check == but or ((not is_alone) if verdict.check == OTHER_FILES else verdict.is_pass):
             continue
         place = ""
         if verdict.lines is not None:
             first, last = verdict.lines
             place = f" ({f'line {first}' if first == last else f'lines {first}-{last}'} of the {verdict.side} file)"
         yield f"{verdict.severity}: {verdict.check}: {verdict.message}{place}"
-    if outcome.refused:
-        checks = json.dumps({verdict.check: "warn" for verdict in outcome.refused})
-        yield f"Mend the edit; or, if the result below is right as it is, send it again with on_verdict {checks}."
-    if result.diff:
-        longest = max((len(run) for run in re.findall(r"`+", result.diff)), default=0)
-        fence = "`" * max(3, longest + 1)
-        yield f"\n{fence}diff\n{result.diff.removesuffix(chr(10))}\n{fence}"
+
+
+def _fenced(diff: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`+", diff)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}diff\n{diff}\n{fence}"
 
 
 def _fields(outcome: EditOutcome) -> dict[str, Any]:
-    result = outcome.result
+    result, asked = outcome.result, {}
+    if outcome.status == "asked":
+        readings = [
+            {"reading": name, **asdict(one), "diff": "\n".join(short_diff(one.diff or ""))}
+            for name, one in outcome.readings
+        ]
+        asked = {"readings": readings}
     if isinstance(result, ApplyError):
-        told = {"path": outcome.path, "status": outcome.status, "diff": ""}
-        return {**told, "verdicts": [], "error": result.as_dict()}
+        error = {name: value for name, value in result.as_dict().items() if name != "readings"}
+        return {"path": outcome.path, "status": outcome.status, "diff": "", "verdicts": [], "error": error, **asked}
     same = ("strategy", "model", "confidence", "confidence_kind", "source_sha256", "result_sha256")
     return {
         "path": outcome.path,
@@ -337,4 +425,5 @@ def _fields(outcome: EditOutcome) -> dict[str, Any]:
         "certainty": str(result.certainty),
         **{name: getattr(result, name) for name in same},
         "verdicts": [{**asdict(v), "lines": None if v.lines is None else list(v.lines)} for v in result.verdicts],
+        **asked,
     }

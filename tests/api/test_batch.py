@@ -32,6 +32,11 @@ def pipeline_run(request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEv
     return run_pipeline(request, Runtime(load=no_model), deadline)
 
 
+def program_run(request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
+    """The pipeline with a model that is known to decide nothing better than the merger."""
+    return run_pipeline(request, Runtime(load=no_model, decides={"embedded": frozenset()}), deadline)
+
+
 @contextmanager
 def client(run: Run = pipeline_run, **settings: Any) -> Iterator[TestClient]:
     chosen = Settings(**settings)

@@ -58,7 +58,7 @@ def check_typed(response: httpx2.Response) -> None:
         return
     assert 400 <= response.status_code < 500, response.text
     error = response.json()["error"]
-    more = {"readings"} if error["code"] == "needs_more_context" and "readings" in error else set[str]()
+    more = {"readings"} & set(error) if error["code"] == "needs_more_context" else set()
     assert set(error) == {"code", "message", "value", "limit", "remedy"} | more
     assert error["message"]
 

@@ -270,7 +270,9 @@ def test_a_slash_too_many_in_a_base_url(path: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n": 2}, "'n'"),
+        ({"n": 6}, "'n'"),
+        ({"n": 0}, "'n'"),
+        ({"n": "2"}, "'n'"),
         ({"seed": 2**63}, "'seed'"),
         ({"temperature": 3}, "'temperature'"),
         ({"max_tokens": 0}, "'max_tokens'"),

@@ -1,13 +1,15 @@
 """The client's half of the wire: errors by code, and answers that are none."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import pytest
 
 from apply_service.api.answer import NativeAnswer
+from apply_service.api.errors import error_body
 from apply_service.clients.http import decode_answer, decode_error, encode_request
-from apply_service.errors import ApplyError, ServiceError
-from apply_service.types import ApplyRequest, DecodeStats
+from apply_service.errors import ApplyError, NeedsMoreContext, ServiceError
+from apply_service.types import ApplyRequest, DecodeStats, OtherReading
 from tests.doubles import make_result
 
 
@@ -25,6 +27,23 @@ def test_every_error_comes_back_as_its_own_class(kind: type[ApplyError]) -> None
     back = decode_error({"error": error.as_dict()})
     assert type(back) is kind
     assert back.as_dict() == error.as_dict()
+
+
+def test_readings_travel_with_an_answer_and_with_an_error() -> None:
+    """And one is asked for by its id."""
+    one = OtherReading("0123456789ab", 0.25, "keep line 1 (`x`)", "@@ -1 +1 @@\n")
+    result = make_result(readings=(one,), reading="ba9876543210")
+    assert decode_answer(NativeAnswer.of(result, with_bytes=False).model_dump(mode="json")) == result
+    error = NeedsMoreContext("what", remedy="do")
+    error.readings = [asdict(one)]
+    assert decode_error(error_body(error)).readings == error.readings
+    assert encode_request(ApplyRequest("a", "b", reading=one.id))["reading"] == one.id
+
+
+def test_a_long_diff_of_an_error_travels_whole() -> None:
+    error = NeedsMoreContext("what", remedy="do")
+    error.readings = [asdict(OtherReading("0123456789ab", 0.25, "", "+x\n" * 1000))]
+    assert error_body(error)["error"]["readings"][0]["diff"] == "+x\n" * 1000
 
 
 def test_a_code_of_a_newer_server_is_still_an_error() -> None:

@@ -16,7 +16,8 @@ from apply_service.clients.http import HttpClient
 from apply_service.errors import NeedsMoreContext
 from apply_service.types import PassCount
 from docs.generate_typescript import TARGET, openapi_page, render
-from tests.api.test_batch import GOOD, LOST, PATCH_FILES, pipeline_run
+from tests.api.test_batch import GOOD, LOST, PATCH_FILES, pipeline_run, program_run
+from tests.api.test_choices import SCOPES, UNCLEAR
 from tests.clients.test_http import EVENT_STREAM, raw_server
 from tests.doubles import ScriptedRun, make_result
 from tests.edits.test_patch import V4A
@@ -85,6 +86,19 @@ def test_apply_and_stream(program: Path) -> None:
     assert (double.requests[0].original, double.requests[0].update) == ("old\n", "new\n")
 
 
+def test_an_edit_that_is_not_clear_is_answered_by_a_reading(program: Path) -> None:
+    edit = {"original": SCOPES, "update": UNCLEAR, "path": "a.py", "strategy": "exact", "diff": True}
+    with live_server(program_run) as (url, _):
+        (said,) = run(program, url, {"call": "apply", "request": edit})
+        with pytest.raises(NeedsMoreContext) as caught:
+            HttpClient(url).post(edit)
+        assert said["error"]["readings"] == caught.value.readings
+        assert "@@" in said["error"]["readings"][0]["diff"]
+        taken = edit | {"reading": said["error"]["readings"][1]["id"]}
+        (said,) = run(program, url, {"call": "apply", "request": taken})
+        assert without_times(said["answer"]) == without_times(HttpClient(url).post(edit | {"reading": "2"}))
+
+
 def test_batches_models_and_health(program: Path) -> None:
     batch = {"mode": "independent", "edits": [GOOD, LOST]}
     patch = {"patch": V4A, "files": PATCH_FILES, "diff": True}
@@ -117,7 +131,7 @@ def test_errors_come_back_typed(program: Path) -> None:
     calls = [{"call": call, "request": REQUEST} for call in ("apply", "stream")]
     with live_server(ScriptedRun(tokens=(), error=error)) as (url, _):
         for said in run(program, url, *calls):
-            assert said == {"error": {**error.as_dict(), "status": 422}}
+            assert said == {"error": {"readings": [], **error.as_dict(), "status": 422}}
     with live_server(ScriptedRun(tokens=("x",), error=RuntimeError())) as (url, _):
         (said,) = run(program, url, {"call": "stream", "request": REQUEST})
         assert said["error"]["code"] == "engine_failure"

@@ -46,6 +46,18 @@ def test_a_prediction_and_its_tokens(client: OpenAI) -> None:
     assert 0.8 * answer.usage.completion_tokens < details.accepted_prediction_tokens <= answer.usage.completion_tokens
 
 
+def test_the_readings_of_an_edit_are_choices(client: OpenAI) -> None:
+    original = "def first():\n    x = 1\n    return x\n\n\ndef second():\n    x = 1\n    return x\n"
+    update = "# ... existing code ...\n    x = 2\n    return x\n# ... existing code ...\n"
+    chat: Any = [{"role": "user", "content": f"<code>{original}</code>\n<update>{update}</update>"}]
+    answer = client.chat.completions.create(
+        model="auto", messages=chat, n=2, extra_body={"apply_service": {"path": "a.py"}}
+    )
+    texts = {choice.message.content for choice in answer.choices}
+    both = original.split("x = 1")
+    assert texts == {both[0] + "x = 2" + both[1] + "x = 1" + both[2], both[0] + "x = 1" + both[1] + "x = 2" + both[2]}
+
+
 @pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("extra", [{"messages": TAGGED_CHAT}, {"messages": EDIT_CHAT, "prediction": PREDICTION}])
 def test_streams(client: OpenAI, extra: dict[str, Any], at_once: bool) -> None:

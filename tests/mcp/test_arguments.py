@@ -18,6 +18,11 @@ def test_every_name_is_read(path: str, instruction: str, dry_run: str) -> None:
     assert call == EditCall("a.py", "x", instruction="I do", is_dry_run=True)
 
 
+@pytest.mark.parametrize(("given", "reading"), [(2, "2"), ("2", "2"), ("0123456789ab", "0123456789ab"), (None, None)])
+def test_a_reading_is_a_number_or_an_id(given: object, reading: str | None) -> None:
+    assert read_arguments(PLAIN | {"reading": given}) == EditCall("a.py", "x", reading=reading)
+
+
 def test_what_is_left_out_or_null_has_its_default() -> None:
     nulls = dict.fromkeys(("instruction", "dryRun", "on_verdict", "base_sha256", "encoding", "target_file"))
     assert read_arguments(PLAIN) == read_arguments(PLAIN | nulls) == EditCall("a.py", "x")
@@ -49,6 +54,8 @@ def test_everything_at_once() -> None:
         (PLAIN | {"dryRun": "yes"}, InvalidField, "yes"),
         (PLAIN | {"on_verdict": {"syntax": "off"}}, InvalidField, {"syntax": "off"}),
         (PLAIN | {"on_verdict": "syntax"}, InvalidField, "syntax"),
+        (PLAIN | {"reading": True}, InvalidField, True),
+        (PLAIN | {"reading": [1]}, InvalidField, [1]),
     ],
 )
 def test_what_is_refused_and_by_which_name(arguments: dict[str, Any], error: type[ApplyError], value: object) -> None:

@@ -19,7 +19,7 @@ from apply_service.edits.lazy.chooser import load
 from apply_service.mcp.tool import ALIASES, Apply, FileEditor, create_server
 from apply_service.service import Run, Service
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Strategy, Verdict
-from tests.api.test_batch import pipeline_run
+from tests.api.test_batch import pipeline_run, program_run
 from tests.api.test_doubt import doubted_run
 from tests.batch.test_edits import block
 from tests.doubles import ScriptedRun, make_result
@@ -309,20 +309,112 @@ def test_warnings_are_told(root: Path) -> None:
     )
 
 
-def test_an_answer_in_doubt_is_refused_below_the_threshold_alone(root: Path) -> None:
-    refuse = load().thresholds.refuse
+# -- one question ------------------------------------------------------------------------------------------------------
+SCOPES = "".join(f"def {name}():\n    x = 1\n    return x\n\n\n" for name in ("first", "second", "third"))
+UNCLEAR = "# ... existing code ...\n    x = 2\n    return x\n# ... existing code ...\n"
+LISTED = "a = [\n    1,\n]\n"
+
+
+@pytest.fixture
+def scopes(root: Path) -> Path:
+    (root / "src" / "a.py").write_text(SCOPES)
+    return root / "src" / "a.py"
+
+
+@pytest.mark.parametrize("chance", [load().thresholds.refuse - 0.01, load().thresholds.refuse, 0.9])
+def test_an_answer_in_doubt_is_not_written_but_where_the_caller_accepts_it(root: Path, chance: float) -> None:
+    """This one is no reading that another call could name."""
     arguments = {"path": "src/a.py", "code_edit": "b = 2\n"}
-    refused = call(root, arguments, doubted_run(refuse - 0.01))
-    assert refused.is_error
+    asked = call(root, arguments, doubted_run(chance))
+    assert asked.is_error
+    assert fields(asked)["status"] == "asked"
     assert tree(root) == {"src/a.py": OLD.encode()}
-    assert "error: doubt: no anchor; " in text(refused)
-    assert f"; {round(100 * (refuse - 0.01))}% sure" in text(refused)
-    assert "would remove line 1" in text(refused)
-    assert 'on_verdict {"doubt": "warn"}' in text(refused)
-    written = call(root, arguments, doubted_run(refuse))
+    sure = f"{int(100 * chance + 1e-9)}% sure; no anchor; if this reading is right, show line 1"
+    assert text(asked).startswith(f"Is this meant? src/a.py was NOT written: {sure}")
+    assert 'Call edit_file again with the same arguments and `on_verdict`: {"doubt": "warn"}' in text(asked)
+    written = call(root, arguments | {"on_verdict": {"doubt": "warn"}}, doubted_run(chance))
     assert not written.is_error
-    assert "warning: doubt: " in text(written)
+    assert ": doubt: " in text(written)
     assert tree(root) == {"src/a.py": b"new\n"}
+
+
+@pytest.mark.parametrize("strategy", ["auto", "exact"])
+@pytest.mark.parametrize("form", [int, str, "id"])
+def test_one_answer_of_the_agent_ends_a_doubt(scopes: Path, root: Path, strategy: Strategy, form: Any) -> None:
+    """Whether the service answers with a doubt or with an error."""
+    arguments = {"path": "src/a.py", "code_edit": UNCLEAR}
+
+    async def main() -> None:
+        async with connected(root, program_run, strategy) as client:
+            asked = await client.call_tool("edit_file", arguments)
+            assert asked.is_error
+            assert scopes.read_text() == SCOPES
+            assert fields(asked)["status"] == "asked"
+            assert text(asked).startswith("Which of these 3 readings of the edit is meant? src/a.py was NOT written: ")
+            assert "the shown lines fit lines " in text(asked).splitlines()[0]
+            assert text(asked).count("```diff\n@@ line ") == 3
+            assert "`reading`: 1 or 2 or 3, to write it." in text(asked).splitlines()[-1]
+            readings = fields(asked)["readings"]
+            assert [one["reading"] for one in readings] == ["1", "2", "3"]
+            chances = [one["probability"] for one in readings]
+            assert chances == sorted(chances, reverse=True)
+            (wanted,) = [
+                one for one in readings if one["diff"].startswith("@@ line 11 @@\n def third():\n-    x = 1\n")
+            ]
+            assert wanted["diff"] in text(asked)
+            answer = wanted["id"] if form == "id" else form(wanted["reading"])
+            taken = await client.call_tool("edit_file", arguments | {"reading": answer})
+            assert not taken.is_error
+            assert fields(taken)["status"] == "written"
+            assert "doubt" not in text(taken)
+            assert scopes.read_text() == SCOPES[::-1].replace("1 = x", "2 = x", 1)[::-1]
+
+    anyio.run(main)
+
+
+def test_a_dry_run_asks_the_same_question(scopes: Path, root: Path) -> None:
+    arguments = {"path": "src/a.py", "code_edit": UNCLEAR}
+    dry, wet = (call(root, arguments | {"dryRun": is_dry}, program_run) for is_dry in (True, False))
+    assert text(dry) == text(wet)
+    assert fields(call(root, arguments | {"dryRun": True, "reading": 2}, program_run))["status"] == "dry_run"
+    assert scopes.read_text() == SCOPES
+
+
+def test_five_places_that_are_equal_are_all_shown(root: Path) -> None:
+    (root / "src" / "a.py").write_text("".join(f"def f{n}():\n    x = 1\n    return x\n\n\n" for n in range(5)))
+    asked = call(root, {"path": "src/a.py", "code_edit": UNCLEAR}, program_run)
+    assert [one["reading"] for one in fields(asked)["readings"]] == ["1", "2", "3", "4", "5"]
+
+
+@pytest.mark.parametrize("reading", [9, 0, "nine", "0" * 12])
+def test_a_reading_that_does_not_exist_is_refused(scopes: Path, root: Path, reading: object) -> None:
+    refused = call(root, {"path": "src/a.py", "code_edit": UNCLEAR, "reading": reading}, program_run)
+    assert text(refused).startswith("error [unknown_reading]: ")
+    assert scopes.read_text() == SCOPES
+
+
+def test_each_file_of_a_reply_asks_for_itself_and_is_answered_for_itself(scopes: Path, root: Path) -> None:
+    (root / "src" / "b.py").write_text(SCOPES)
+    (root / "src" / "c.py").write_text(LISTED)
+    more = "<<<<<<< SEARCH\n    1,\n=======\n    1,\n    2,\n>>>>>>> REPLACE\n"
+    reply = f"src/a.py\n```python\n{UNCLEAR}```\nsrc/b.py\n```python\n{UNCLEAR}```\nsrc/c.py\n{more}"
+    asked = call(root, {"path": "src/a.py", "code_edit": reply}, program_run)
+    status = {part["path"]: part["status"] for part in (fields(asked), *fields(asked)["others"])}
+    assert status == {"src/a.py": "asked", "src/b.py": "asked", "src/c.py": "written"}
+    assert "Call edit_file again with the same code_edit, the path src/b.py and `reading`: 1 or 2 or 3" in text(asked)
+    written = "a = [\n    1,\n    2,\n]\n"
+    for path in ("src/a.py", "src/b.py"):
+        taken = call(root, {"path": path, "code_edit": reply, "reading": 1}, program_run)
+        assert (fields(taken)["status"], "others" in fields(taken)) == ("written", False)
+        assert (root / "src" / "c.py").read_text() == written, "it is not edited again"
+    assert [text_of.count("x = 2") for text_of in (scopes.read_text(), (root / "src/b.py").read_text())] == [1, 1]
+
+
+def test_what_the_file_quotes_does_not_end_the_fence_of_a_question(root: Path) -> None:
+    (root / "r.md").write_text("# a\n\n```\nx = 1\n```\n\n# b\n\n```\nx = 1\n```\n")
+    asked = call(root, {"path": "r.md", "code_edit": "...\n```\nx = 2\n```\n...\n"}, program_run)
+    assert fields(asked)["status"] == "asked"
+    assert text(asked).count("````diff\n") == len(fields(asked)["readings"]) > 1
 
 
 def test_a_quote_that_is_not_found_is_answered_with_the_nearest_lines(root: Path) -> None:

@@ -33,10 +33,10 @@ from apply_service.disk.paths import Roots
 from apply_service.mcp.tool import FileEditor, create_server
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest, ApplyResult
-from tests.api.test_batch import pipeline_run
+from tests.api.test_batch import pipeline_run, program_run
 from tests.batch.test_edits import block
 from tests.live_server import live_server
-from tests.mcp.test_editing import fields, text
+from tests.mcp.test_editing import SCOPES, UNCLEAR, fields, text
 
 EXAMPLE = Path(__file__).parents[2] / "benchmarks" / "example"
 COMMAND = [sys.executable, "-m", "apply_service.cli", "mcp"]
@@ -388,6 +388,25 @@ def test_a_running_server_applies_the_edits(root: Path) -> None:
     with live_server(pipeline_run) as (url, _):
         anyio.run(main, url)
     assert (root / "plain.py").read_bytes() == b"x = 2\n"
+
+
+@pytest.mark.parametrize("strategy", ["auto", "exact"])
+def test_a_running_server_is_asked_for_the_reading_that_the_agent_takes(root: Path, strategy: str) -> None:
+    """Its doubt and its error ask the same question."""
+    (root / "a.py").write_text(SCOPES)
+
+    async def main(url: str) -> None:
+        async with Client(stdio_client(stdio(root, "--server", url, "--strategy", strategy))) as client:
+            asked = await edit(client, "a.py", UNCLEAR)
+            assert (asked.is_error, fields(asked)["status"]) == (True, "asked")
+            assert len(fields(asked)["readings"]) == 3
+            assert (root / "a.py").read_text() == SCOPES
+            arguments = {"path": "a.py", "code_edit": UNCLEAR, "reading": 3}
+            assert fields(await client.call_tool("edit_file", arguments))["status"] == "written"
+
+    with live_server(program_run) as (url, _):
+        anyio.run(main, url)
+    assert (root / "a.py").read_text().count("x = 2") == 1
 
 
 def test_a_server_that_is_not_there_is_told(root: Path) -> None:

@@ -51,8 +51,8 @@ async function make(asked: Asked): Promise<unknown> {
 
 function describe(error: unknown): unknown {
   if (error instanceof ApplyError) {
-    const { code, message, value, limit, remedy, status } = error;
-    return { code, message, value, limit, remedy, status };
+    const { code, message, value, limit, remedy, status, readings } = error;
+    return { code, message, value, limit, remedy, status, readings };
   }
   return { name: (error as Error).name };
 }

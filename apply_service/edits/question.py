@@ -1,0 +1,46 @@
+"""The question that an edit in doubt asks: which of its readings is meant.
+
+Agents (`mcp.tool`) and people at a terminal (`commands.question`) see the same readings, as short diffs.  It imports
+only `types`, so that a command that asks a server stays light.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from apply_service.types import OtherReading
+
+MAX_SHOWN, MAX_EQUAL = 3, 5
+"""The most readings that are shown, and the most where they are about as likely as the first, as equal places are."""
+NEARLY = 0.9
+"""The share of the first one's chance from which on a reading is about as likely."""
+MAX_LINES, MAX_COLUMNS = 24, 200
+"""Of the diff of one reading."""
+_HUNK = re.compile(r"^@@ -(\d+)[^\n]*\n", re.MULTILINE)
+
+
+def in_words(chance: float) -> str:
+    """The chance in words, such as `93% sure`; never 0%.  Rounded down: in words, too, it is below a threshold."""
+    return f"{min(99, max(1, int(100 * chance + 1e-9)))}% sure"
+
+
+def shown_readings(readings: Sequence[OtherReading]) -> Sequence[OtherReading]:
+    """The readings that a question shows, of all that there are, the answer's own first."""
+    n_equal = sum(one.probability >= NEARLY * readings[0].probability for one in readings)
+    return readings[: max(MAX_SHOWN, min(n_equal, MAX_EQUAL))]
+
+
+def short_diff(diff: str) -> list[str]:
+    """The lines of a file's unified diff, without the file's names, with one unchanged line around each hunk's
+    changes.  Long lines are cut, and of a long diff the last lines are left out and counted."""
+    shown: list[str] = []
+    _, *parts = _HUNK.split(diff)
+    for at, body in zip(parts[::2], parts[1::2], strict=True):
+        lines = [line.removesuffix("\r") for line in body.removesuffix("\n").split("\n")]
+        changed = [i for i, line in enumerate(lines) if line[:1] in ("+", "-")]
+        start = max(0, changed[0] - 1)
+        shown += [f"@@ line {max(1, int(at)) + start} @@", *lines[start : changed[-1] + 2]]
+    cut = [line if len(line) <= MAX_COLUMNS else f"{line[:MAX_COLUMNS]}..." for line in shown[:MAX_LINES]]
+    more = len(shown) - MAX_LINES
+    return cut if more <= 0 else [*cut, f"... {more} more {'line' if more == 1 else 'lines'} ..."]
