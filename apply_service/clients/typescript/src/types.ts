@@ -33,8 +33,13 @@ export interface NativeRequest {
    * chat_text, indentation, edit_markup, fallback, doubt, instruction, reply, other_files.
    */
   on_verdict?: Record<string, "warn" | "fail">;
-  /** Also answer with a unified diff. */
+  /** Also answer with a unified diff, and one of each other reading. */
   diff?: boolean;
+  /**
+   * The reading of the edit to return, by its id in an answer to the same request, or by its number: 1 is the
+   * likeliest, the others follow as the answer lists them.
+   */
+  reading?: string | null;
   /** Target model by name or alias; left out, the service's own. */
   model?: string | null;
   /** 0 is greedy. */
@@ -99,8 +104,13 @@ export interface NativeAnswer {
   certainty: Certainty;
   /** Why it does not trust itself more. */
   reasons: string[];
-  /** Other ways to read the edit with a chance of 1% or more, likeliest first, at most five. */
+  /**
+   * Other ways to read the edit with a chance of 1% or more, likeliest first, at most five. A request with `reading`
+   * and an id returns that one.
+   */
   readings: OtherReading[];
+  /** The id of this one; null where a model's text is no reading of the edit. */
+  reading: string | null;
   /** Whether the target wrote what the deterministic merge predicted. */
   agreement: boolean | null;
   /** Whether drafts can change no bit here, by the engine's self-test. */
@@ -142,12 +152,16 @@ export type FinishReason = "stop" | "length";
 /** How far a deterministic merger trusts its own answer. */
 export type Certainty = "certain" | "likely" | "guess";
 
-/** Another way to read the edit. */
+/** Another way to read the edit. A request with `reading` and its id returns it. */
 export interface OtherReading {
+  /** Twelve hexadecimal digits that follow from the result's text. */
+  id: string;
   /** The chance that it is right, as the merger counted it. */
   probability: number;
   /** What it would do to the file instead: "keep line 3 (`x = 1`) and leave out `x = 2`". */
   difference: string;
+  /** The unified diff of the original and this reading, where the request asks for diffs. */
+  diff: string | null;
 }
 
 /** What one check found, or that it passed. */
@@ -289,6 +303,8 @@ export interface ErrorDetail {
   /** What would have been allowed. */
   limit: unknown;
   remedy: string;
+  /** What an edit that is not clear may mean, likeliest first; only there. `reading` takes one. */
+  readings: OtherReading[];
 }
 
 export interface ModelList {
@@ -370,6 +386,7 @@ export type ErrorCode =
   | "unknown_edit_format"
   | "unknown_field"
   | "unknown_model"
+  | "unknown_reading"
   | "unreachable"
   | "unrelated"
   | "unsupported_media_type"
