@@ -142,6 +142,22 @@ def test_an_edit_in_doubt_ends_right_after_one_answer(page: Page) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == wanted
 
 
+def test_an_edit_that_the_program_refuses_is_a_question_too(page: Page) -> None:
+    page.get_by_label("File", exact=True).fill(THREE_PLACES)
+    page.get_by_label("Edit", exact=True).fill(ANY_PLACE)
+    page.get_by_label("Decided by").select_option("exact")
+    apply(page)
+    assert "This edit is not clear." in page.inner_text("#summary")
+    page.get_by_role("button", name="Did you mean to replace line 15 (y = 2) by y = 20?").click()
+    wait_for(page, "#status", "Reading 3 of 4.")
+    assert changed_lines(page) == ["15"]
+    page.keyboard.press("]")
+    wait_for(page, "#status", "Reading 4 of 4.")
+    page.keyboard.press("]")
+    wait_for(page, "#status", "Reading 1 of 4.")
+    assert changed_lines(page) == ["3"]
+
+
 def test_readings_are_stepped_through_by_keys(page: Page) -> None:
     edit = page.get_by_label("Edit", exact=True)
     page.get_by_label("File", exact=True).fill(THREE_PLACES)

@@ -64,7 +64,7 @@ function shown(text) {
 class Refused extends Error {
   constructor(error, status) {
     super(error.message);
-    Object.assign(this, { status, remedy: error.remedy });
+    Object.assign(this, { status, remedy: error.remedy, readings: error.readings ?? [] });
   }
 }
 
@@ -253,11 +253,10 @@ function showVerdicts(verdicts) {
 /** The readings of the edit that was applied last, the likeliest first, and the place of the one that is shown. */
 let readings = { request: null, likeliest: null, all: [], at: 0 };
 
-function showReadings(request, answer) {
-  const likeliest = { id: answer.reading, probability: answer.confidence, words: "The likeliest, shown first." };
-  const others = answer.readings.map(({ difference, ...other }) => ({ ...other, words: `Did you mean to ${difference}?` }));
-  readings = { request, likeliest: answer, all: others.length > 0 ? [likeliest, ...others] : [], at: 0 };
-  const items = readings.all.map(({ probability, words }, at) => {
+/** Lists them; `likeliest` is its answer, or null where an error told the readings. */
+function showReadings(request, likeliest, all) {
+  readings = { request, likeliest, all, at: 0 };
+  const items = all.map(({ probability, words }, at) => {
     const button = el("button", { type: "button", ariaPressed: String(at === 0) });
     button.append(el("b", {}, probability === null ? "" : `${percent(probability)} likely`), ...quoted(words));
     button.onclick = () => chooseReading(at);
@@ -266,14 +265,21 @@ function showReadings(request, answer) {
   $("readings").replaceChildren(items.length > 0 ? el("ul", {}, ...items) : el("p", { className: "quiet" }, "There is no other."));
 }
 
+function showReadingsOf(request, answer) {
+  const likeliest = { id: answer.reading, probability: answer.confidence, words: "The likeliest, shown first." };
+  showReadings(request, answer, answer.readings.length > 0 ? [likeliest, ...questions(answer.readings)] : []);
+}
+
+const questions = (told) => told.map(({ id, probability, difference }) => ({ id, probability, words: `Did you mean to ${difference}?` }));
+
 /** Asks for a reading by its place, round the end, and shows it as the merged file. */
 function chooseReading(place) {
   const { request, likeliest, all } = readings;
   if (running || all.length === 0) return;
   const at = (place + all.length) % all.length;
   work("Reading …", $("apply"), async () => {
-    const answer = at === 0 ? likeliest : await apply({ ...request, reading: all[at].id });
-    const chosen = at === 0 ? "" : `You chose reading ${at + 1} of ${all.length}.`;
+    const answer = at === 0 && likeliest ? likeliest : await apply({ ...request, reading: all[at].id });
+    const chosen = answer === likeliest ? "" : `You chose reading ${at + 1} of ${all.length}.`;
     const size = showAnswer(request, answer, chosen);
     readings.at = at;
     for (const [i, button] of $("readings").querySelectorAll("button").entries()) button.ariaPressed = String(i === at);
@@ -469,9 +475,17 @@ function start() {
     event.preventDefault();
     work("Applying …", $("apply"), async () => {
       const [request, started] = [requestOf(), performance.now()];
-      const answer = await apply(request, () => ($("status").textContent += $("status").textContent.length < 60 ? "·" : ""));
-      const size = showAnswer(request, answer);
-      showReadings(request, answer);
+      const onToken = () => ($("status").textContent += $("status").textContent.length < 60 ? "·" : "");
+      let size;
+      try {
+        const answer = await apply(request, onToken);
+        size = showAnswer(request, answer);
+        showReadingsOf(request, answer);
+      } catch (error) {
+        if (!error.readings?.length) throw error; // else the edit is not clear: its likeliest reading is shown
+        size = showAnswer(request, await apply({ ...request, reading: error.readings[0].id }), "This edit is not clear. Choose what it means.");
+        showReadings(request, null, questions(error.readings));
+      }
       $("result").classList.remove("stale");
       $("result-title").focus({ preventScroll: true });
       $("result").scrollIntoView({ block: "nearest" });

@@ -56,6 +56,16 @@ test("there are none without a doubt, without another reading, or of a service t
     assert.equal(Readings.of(REQUEST, answer), null);
 });
 
+test("an edit that was refused because it is not clear has its readings told beside the file", () => {
+  const readings = Readings.ofRefusal(REQUEST, [other("a", "replace line 3"), other("b", "replace line 9")]);
+  assert.ok(readings !== null);
+  assert.deepEqual(readings.request, { ...REQUEST, reading: "a" });
+  assert.equal(readings.title, "reading 1 of 2: replace line 3");
+  assert.equal(readings.question, "Did you mean to replace line 3?");
+  assert.equal(Readings.ofRefusal(REQUEST), null);
+  assert.equal(Readings.ofRefusal(REQUEST, []), null);
+});
+
 test("what a difference quotes stays one line without control characters and icons", () => {
   const readings = readingsOf(doubted({ readings: [other("b", "keep `a\n\u202eb`")] }));
   assert.equal(readings.question, "Did you mean to keep `a ·b`?");

@@ -71,8 +71,8 @@ def edited_in(name: str) -> bytes:
     return THREE_PLACES.replace(head + BODY, head + BODY.replace("2", "20")).encode()
 
 
-def ask_in_doubt(editor: Editor, url: str, path: Path) -> None:
-    editor.setup(url=url, verdicts="never")
+def ask_in_doubt(editor: Editor, url: str, path: Path, **options: object) -> None:
+    editor.setup(url=url, verdicts="never", **options)
     editor.open(path / "places.py", THREE_PLACES.encode())
     editor.nvim.funcs.setreg("a", ANY_PLACE)
     editor.command("ApplySnippet a")
@@ -114,6 +114,19 @@ def test_readings_go_round_and_the_likeliest_comes_back(editor: Editor, url: str
     editor.command("ApplyReading!")
     editor.wait_for_status("reading 1 of 4")
     editor.command("ApplyAccept")
+    assert editor.text() == edited_in("a")
+
+
+def test_an_edit_that_the_program_refuses_is_a_question_too(editor: Editor, url: str, tmp_path: Path) -> None:
+    ask_in_doubt(editor, url, tmp_path, strategy="exact", auto_accept="clean")
+    told = [text for mark in editor.marks() for line in mark[3].get("virt_lines", []) for text, _ in line]
+    assert "Did you mean to replace line 3 (`y = 2`) by `y = 20`?" in told
+    assert editor.text() == THREE_PLACES.encode()
+    editor.command("ApplyReading")
+    editor.wait_for_status("reading 2 of 4")
+    editor.command("ApplyReading!")
+    editor.wait_for_status("reading 1 of 4")
+    editor.command("ApplyAccept!")
     assert editor.text() == edited_in("a")
 
 

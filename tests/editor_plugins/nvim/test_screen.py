@@ -86,3 +86,21 @@ def test_the_reading_is_told_above_the_first_hunk_until_it_is_accepted(tmp_path:
         editor.command("ApplyAccept")
         assert read_screen(editor, WIDTH, HEIGHT).lines[:3] == ["a = 1", "b = 2", "c = 3"]
         assert editor.nvim.funcs.maparg("]r", "n") == ""
+
+
+def test_a_reading_that_changes_nothing_waits_until_it_is_taken(tmp_path: Path) -> None:
+    with open_editor(ui=(WIDTH, HEIGHT)) as editor:
+        prepare(editor)
+        editor.open(tmp_path / "a.py", b"b = 2\n")
+        editor.lua(
+            """local failure = { readings = { { id = "a", difference = "change nothing" } } }
+            local readings = require("apply_service.readings").of_refusal({}, failure)
+            local answer = { merged_code = "b = 2\\n", verdicts = {}, spans = {}, hunks = {}, edits = {} }
+            local proposal = require("apply_service.proposal").new("b = 2\\n", answer)
+            require("apply_service.proposals").open(vim.api.nvim_get_current_buf(), proposal, readings)"""
+        )
+        lines = read_screen(editor, WIDTH, HEIGHT).lines
+        assert lines[:3] == ["reading 1 of 1 (]r next, [r previous)", "Did you mean to change nothing?", "b = 2"]
+        editor.command("ApplyAccept")
+        assert read_screen(editor, WIDTH, HEIGHT).lines[0] == "b = 2"
+        assert editor.notes() == []

@@ -1,6 +1,6 @@
 /** Errors of the service and of the way to it, as one class. */
 
-import type { ErrorBody, ErrorCode } from "./types.js";
+import type { ErrorBody, ErrorCode, OtherReading } from "./types.js";
 
 /** An error with the service's own fields. `code` is stable; a newer service may have codes that this client does not know. */
 export class ApplyError extends Error {
@@ -17,6 +17,8 @@ export class ApplyError extends Error {
     /** HTTP status; undefined where there was none. */
     readonly status?: number,
     options?: ErrorOptions,
+    /** What an edit that is not clear may mean, the likeliest first; `reading` of a request takes one. */
+    readonly readings: readonly OtherReading[] = [],
   ) {
     super(message, options);
   }
@@ -27,7 +29,8 @@ export class ApplyError extends Error {
     if (typeof detail !== "object" || typeof detail?.code !== "string" || typeof detail.message !== "string") {
       return foreign(url, status);
     }
-    return new ApplyError(detail.code, detail.message, detail.value, detail.limit, detail.remedy, status);
+    const { code, message, value, limit, remedy, readings } = detail;
+    return new ApplyError(code, message, value, limit, remedy, status, undefined, readings);
   }
 }
 

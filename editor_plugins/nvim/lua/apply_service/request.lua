@@ -142,6 +142,8 @@ local function receive_reading(buffer, tick, doc, answer, others)
   motions.go_first(buffer)
 end
 
+--- `on_error` may take an error upon itself; else it is told.
+---@param on_error fun(failure: apply_service.Error): boolean|nil
 local function calls(buffer, on_answer, on_error)
   local function ended(act)
     return function(value)
@@ -159,7 +161,9 @@ local function calls(buffer, on_answer, on_error)
     end,
     on_answer = ended(on_answer),
     on_error = ended(function(failure)
-      on_error(failure)
+      if on_error(failure) then
+        return
+      end
       local say = failure.code == "cancelled" and notice.info or notice.error
       say(errors.text(failure))
     end),
@@ -186,8 +190,21 @@ function M.start(buffer, edit)
   local function on_answer(answer)
     receive(buffer, tick, doc, answer, options, readings.of(asked, answer))
   end
-  local function on_error(failure)
+  local function fail(failure)
     progress.fail(buffer, failure.code)
+  end
+  -- Where an edit is refused because it is not clear, its likeliest reading is shown, and no option accepts it.
+  local function on_error(failure)
+    local refused = readings.of_refusal(asked, failure)
+    if not refused then
+      return fail(failure)
+    end
+    local careful = vim.tbl_extend("force", options, { auto_accept = "never" })
+    local function on_reading(answer)
+      receive(buffer, tick, doc, answer, careful, refused)
+    end
+    running[buffer] = client.apply(refused:request(), options, calls(buffer, on_reading, fail))
+    return true
   end
   running[buffer] = client.apply(asked, options, calls(buffer, on_answer, on_error))
 end
@@ -209,12 +226,11 @@ function M.step(buffer, by)
   local function on_answer(answer)
     receive_reading(buffer, tick, doc, answer, others)
   end
-  if others.at == 1 then
+  if others.at == 1 and others.likeliest then
     return on_answer(others.likeliest)
   end
   local options = require("apply_service").options()
-  local asked = vim.tbl_extend("force", others:request(), { stream = false })
-  running[buffer] = client.apply(asked, options, calls(buffer, on_answer, function() end))
+  running[buffer] = client.apply(others:request(), options, calls(buffer, on_answer, function() end))
 end
 
 --- Stop the request under way.

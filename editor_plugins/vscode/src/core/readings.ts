@@ -5,19 +5,23 @@ import { oneLine } from "./report.js";
 
 interface Reading {
   readonly id: string;
-  /** What it would do instead of the likeliest, in the service's words; empty of the likeliest itself. */
+  /** In the service's words, what it would do instead of the likeliest; empty of the likeliest itself. */
   readonly difference: string;
+}
+
+function isReading(one: { id?: unknown; difference?: unknown }): one is Reading {
+  return typeof one.id === "string" && typeof one.difference === "string";
 }
 
 export class Readings {
   readonly #asked: EditRequest;
   readonly #all: readonly Reading[];
-  /** The answer that told the readings. */
-  readonly likeliest: NativeAnswer;
+  /** The answer that told the readings; null where an error did. */
+  readonly likeliest: NativeAnswer | null;
   /** Index of the one that is shown; 0 is the likeliest. */
   readonly at: number;
 
-  private constructor(asked: EditRequest, likeliest: NativeAnswer, all: readonly Reading[], at: number) {
+  private constructor(asked: EditRequest, likeliest: NativeAnswer | null, all: readonly Reading[], at: number) {
     this.#asked = asked;
     this.#all = all;
     this.likeliest = likeliest;
@@ -29,9 +33,12 @@ export class Readings {
     const isDoubted = answer.verdicts.some(({ check, severity }) => check === "doubt" && severity !== "pass");
     const others: readonly Partial<Reading>[] = answer.readings ?? [];
     const all = [{ id: answer.reading, difference: "" }, ...others];
-    const isReading = (one: { id?: unknown; difference?: unknown }): one is Reading =>
-      typeof one.id === "string" && typeof one.difference === "string";
     return isDoubted && others.length > 0 && all.every(isReading) ? new Readings(asked, answer, all, 0) : null;
+  }
+
+  /** Those of an edit that was refused because it is not clear; each is told beside the file. Null: there are none. */
+  static ofRefusal(asked: EditRequest, readings: readonly Partial<Reading>[] = []): Readings | null {
+    return readings.length > 0 && readings.every(isReading) ? new Readings(asked, null, readings, 0) : null;
   }
 
   /** The same with the next (1) or previous (-1) one shown, round the end. */
@@ -50,16 +57,17 @@ export class Readings {
     return `reading ${this.at + 1} of ${this.#all.length}`;
   }
 
-  /** Whether the next one is meant. */
+  /** Whether the first one that is told in words is meant. */
   get question(): string {
-    return `Did you mean to ${oneLine(this.#all[1]?.difference ?? "")}?`;
+    const difference = this.#all.find((reading) => reading.difference !== "")?.difference ?? "";
+    return `Did you mean to ${oneLine(difference)}?`;
   }
 
   /** For a button: what the one that is shown does instead of the likeliest; of the likeliest, the question. What the
    * words quote of a file names no icon. */
   get title(): string {
     const difference = this.#all[this.at]?.difference ?? "";
-    const words = this.at === 0 ? `${this.place}. ${this.question}` : `${this.place}: ${oneLine(difference)}`;
+    const words = difference === "" ? `${this.place}. ${this.question}` : `${this.place}: ${oneLine(difference)}`;
     return words.replaceAll("$(", "\\$(");
   }
 }

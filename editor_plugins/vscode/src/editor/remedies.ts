@@ -9,6 +9,6 @@ function remedy(label: string, command: string, ...given: unknown[]): Remedy {
 
 export const SETTINGS = remedy("Open Settings", "workbench.action.openSettings", "applyService");
 export const SHOW_VERDICTS = remedy("Show Verdicts", "applyService.showVerdicts");
-export const SHOW_READING = remedy("Show That Reading", "applyService.nextReading");
+export const NEXT_READING = remedy("Next Reading", "applyService.nextReading");
 export const SET_KEY = remedy("Set API Key", "applyService.setApiKey");
 export const APPLY_REPLY = remedy("Apply to All Its Files", "applyService.applyReply");

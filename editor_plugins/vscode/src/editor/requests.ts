@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 import { ApplyError, type EditRequest, type NativeAnswer } from "apply-service-client";
-import { hasFindings, isAutoAccepted, proposalFor } from "../core/answer.js";
+import { isAutoAccepted, proposalFor } from "../core/answer.js";
 import { ask } from "../core/exchange.js";
 import { CANCELLED, type Failure, failureOf } from "../core/failure.js";
 import { isLocal, type LocalServer } from "../core/localServer.js";
@@ -16,7 +16,7 @@ import type { Diagnostics } from "./diagnostics.js";
 import { keyOf, lineEndOf, nameOf, refusalOf, revealLine, sourceOf } from "./documents.js";
 import type { Notices, Remedy } from "./notices.js";
 import { Progress } from "./progress.js";
-import { APPLY_REPLY, SET_KEY, SETTINGS, SHOW_READING, SHOW_VERDICTS } from "./remedies.js";
+import { APPLY_REPLY, SET_KEY, SETTINGS, NEXT_READING, SHOW_VERDICTS } from "./remedies.js";
 import type { Reviews } from "./reviews.js";
 import { type ApiKeys, optionsFor } from "./settings.js";
 import { Stream, StreamMark, type StreamViews } from "./streaming.js";
@@ -143,12 +143,15 @@ export class Requests implements vscode.Disposable {
     this.#parts.diagnostics.clear(document);
     const mayStart = options["startServer.enabled"] || mayStartServer;
     const request = requestOf(source, edit, options);
-    const outcome = await this.#ask(running, source, request, options, mayStart);
+    let outcome = await this.#ask(running, source, request, options, mayStart);
+    // Where an edit is refused because it is not clear, its likeliest reading is shown.
+    const refused = "failure" in outcome ? Readings.ofRefusal(request, outcome.failure.readings) : null;
+    if (refused !== null) outcome = await this.#ask(running, source, refused.request, options, false);
     // Over before anything is awaited: hunks may be accepted, and another edit asked for.
     this.#end(running);
     if ("failure" in outcome) this.#fail(document, edit, outcome.failure, options);
     else {
-      const readings = Readings.of(request, outcome.answer);
+      const readings = refused ?? Readings.of(request, outcome.answer);
       const fault = await this.receive(document, source.text, outcome.answer, options, true, readings);
       if (fault !== null) this.#parts.notices.error(fault);
     }
@@ -160,7 +163,7 @@ export class Requests implements vscode.Disposable {
     const { reviews, notices } = this.#parts;
     const [options, source] = [optionsFor(document), sourceOf(document)];
     const outcome =
-      readings.at === 0
+      readings.at === 0 && readings.likeliest !== null
         ? { answer: readings.likeliest }
         : await this.#ask(running, source, readings.request, options, false);
     const shown =
@@ -271,9 +274,9 @@ export class Requests implements vscode.Disposable {
     const { reviews, diagnostics, notices, views } = this.#parts;
     const { answer } = proposal;
     const found = answer.verdicts.filter(({ severity }) => severity !== "pass").map(({ check }) => check);
-    if (hasFindings(answer)) {
+    if (found.length > 0 || readings !== null) {
       const remedies = [
-        ...(readings === null ? [] : [SHOW_READING]),
+        ...(readings === null ? [] : [NEXT_READING]),
         SHOW_VERDICTS,
         ...(found.includes("other_files") ? [APPLY_REPLY] : []),
       ];
@@ -286,7 +289,8 @@ export class Requests implements vscode.Disposable {
     }
     reviews.open(document, proposal, readings);
     revealFirst(document, proposal);
-    if (isAutoAccepted(answer, options.autoAccept)) await reviews.accept(document, proposal.pending);
+    const isRefused = readings !== null && readings.likeliest === null;
+    if (!isRefused && isAutoAccepted(answer, options.autoAccept)) await reviews.accept(document, proposal.pending);
     else if (opensPreview && options.preview === "below") await views.belowView.open(document);
   }
 }

@@ -135,12 +135,28 @@ def test_an_edit_in_doubt_ends_right_after_one_answer(editor: Editor) -> None:
     editor.apply(ANY_PLACE)
     editor.wait_for_note("Did you mean to keep line 3 (`y = 2`) and remove line 9 (`y = 2`)?")
     assert "reading 1 of" in editor.wait_for_status("1 hunk")
-    editor.click_button("Show That Reading")
+    editor.click_button("Next Reading")
     editor.wait_for_status("reading 2 of")
     assert not editor.is_dirty("doubt.py")
     editor.press("Control+Shift+Enter")
     editor.wait_for_status("ready")
     assert editor.save("doubt.py") == edited_in("b")
+
+
+def test_an_edit_that_the_program_refuses_is_a_question_too(editor: Editor, service: str) -> None:
+    editor.configure(url=service, strategy="exact", autoAccept="clean")
+    editor.open("refused.py", THREE_PLACES)
+    editor.apply(ANY_PLACE)
+    editor.wait_for_note("Did you mean to replace line 3 (`y = 2`) by `y = 20`?")
+    editor.wait_for_status("1 hunk, exact, reading 1 of")
+    assert not editor.is_dirty("refused.py")
+    editor.press("Control+Alt+.")
+    editor.wait_for_status("reading 2 of")
+    editor.press("Control+Alt+,")
+    editor.wait_for_status("reading 1 of")
+    editor.press("Control+Shift+Enter")
+    editor.wait_for_status("ready")
+    assert editor.save("refused.py") == edited_in("a")
 
 
 def test_readings_are_stepped_through_by_keys_and_buttons_on_the_preview(editor: Editor, service: str) -> None:
