@@ -360,7 +360,11 @@ def finish(
         timings_s=watch.seconds,
         diff=unified_diff_text(request.original, merged_code, request.path or "file") if request.diff else None,
         hunks=confident_hunks(
-            hunks, merged_code, outcome.line_logprobs, confidence.of_hunk, counted_chances(job, outcome, hunks)
+            hunks,
+            merged_code,
+            outcome.line_logprobs,
+            confidence.of_hunk,
+            None if request.reading else counted_chances(job, outcome, hunks),
         ),
     )
     watch.lap("answer_s")

@@ -96,3 +96,16 @@ def test_the_api_says_which() -> None:
         assert [hunk["confidence"] for hunk in answer["hunks"]] == [
             pytest.approx(0.75 if kind == "calibrated" else RAW, rel=1e-6)
         ]
+
+
+def test_a_reading_that_the_caller_chose_has_no_confidence_nor_have_its_hunks() -> None:
+    body = "    x = 1\n    y = 2\n    z = 3\n"
+    original = "".join(f"def {name}():\n{body}\n\n" for name in "abc")
+    marker = "# ... existing code ...\n"
+    request = ApplyRequest(original=original, update=f"{marker}{body.replace('2', '20')}{marker}", path="m.py")
+    program = replace(runtime(None), decides={"embedded": frozenset()})
+    doubted = apply(request, program)
+    assert [hunk.confidence for hunk in doubted.hunks] == [doubted.confidence]
+    chosen = apply(replace(request, reading=doubted.readings[0].id), program)
+    assert (chosen.confidence, [hunk.confidence for hunk in chosen.hunks]) == (None, [None])
+    assert [verdict.check for verdict in chosen.verdicts if not verdict.is_pass] == []

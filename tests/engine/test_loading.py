@@ -20,7 +20,7 @@ from transformers import (
 from apply_service.build import load_target
 from apply_service.engine.loading import ROUNDING, load_model
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.errors import ModelNotLoadable, ModelTooLarge, RemoteCodeRefused, UnknownModel
+from apply_service.errors import ModelNotLoadable, ModelTooLarge, RemoteCodeRefused, Unreachable
 from apply_service.prompts.chat import Chat, FastApply
 from apply_service.protocols import Prefill, SamplingParams, Window
 from apply_service.settings import Settings

@@ -106,11 +106,77 @@ def test_lines_are_shown_by_origin_and_confidence(page: Page) -> None:
 def test_doubts_other_readings_and_errors_are_told(page: Page) -> None:
     apply(page, "Two readings")
     assert "This may be wrong" in page.inner_text("#verdicts")
-    assert "would keep line 13" in page.inner_text("#readings")
+    assert "Did you mean to keep line 13" in page.inner_text("#readings")
     apply(page, "A broken edit")
     wait_for(page, "#verdicts", "Syntax error")
     page.get_by_role("button", name="line 7", exact=True).click()
     assert page.evaluate("document.activeElement.dataset.line") == "7"
+
+
+BODY = "    x = 1\n    y = 2\n    z = 3\n"
+THREE_PLACES = "".join(f"def {name}():\n{BODY}\n\n" for name in "abc")
+ANY_PLACE = "# ... existing code ...\n" + BODY.replace("2", "20") + "# ... existing code ...\n"
+
+
+def changed_lines(page: Page) -> list[str]:
+    """The numbers of the lines that come from the snippet."""
+    return list(page.locator("#lines tr.update").evaluate_all("rows => rows.map(row => row.dataset.line)"))
+
+
+def test_an_edit_in_doubt_ends_right_after_one_answer(page: Page) -> None:
+    page.get_by_label("File", exact=True).fill(THREE_PLACES)
+    page.get_by_label("Edit", exact=True).fill(ANY_PLACE)
+    page.get_by_label("File name").fill("m.py")
+    apply(page)
+    assert changed_lines(page) == ["3"]
+    assert "This is probably wrong" in page.inner_text("#verdicts")
+    page.get_by_role("button", name="Did you mean to keep line 3 (y = 2) and remove line 9 (y = 2)?").click()
+    wait_for(page, "#status", "Reading 2 of 4.")
+    assert changed_lines(page) == ["9"]
+    assert "You chose reading 2 of 4." in page.inner_text("#summary")
+    assert "wrong" not in page.inner_text("#verdicts")
+    page.get_by_role("button", name="Copy file").click()
+    wait_for(page, "#status", "Copied the merged file.")
+    head = "def b():\n"
+    wanted = THREE_PLACES.replace(head + BODY, head + BODY.replace("2", "20"))
+    assert page.evaluate("navigator.clipboard.readText()") == wanted
+
+
+def test_an_edit_that_the_program_refuses_is_a_question_too(page: Page) -> None:
+    page.get_by_label("File", exact=True).fill(THREE_PLACES)
+    page.get_by_label("Edit", exact=True).fill(ANY_PLACE)
+    page.get_by_label("Decided by").select_option("exact")
+    apply(page)
+    assert "This edit is not clear." in page.inner_text("#summary")
+    page.get_by_role("button", name="Did you mean to replace line 15 (y = 2) by y = 20?").click()
+    wait_for(page, "#status", "Reading 3 of 4.")
+    assert changed_lines(page) == ["15"]
+    page.keyboard.press("]")
+    wait_for(page, "#status", "Reading 4 of 4.")
+    page.keyboard.press("]")
+    wait_for(page, "#status", "Reading 1 of 4.")
+    assert changed_lines(page) == ["3"]
+
+
+def test_readings_are_stepped_through_by_keys(page: Page) -> None:
+    edit = page.get_by_label("Edit", exact=True)
+    page.get_by_label("File", exact=True).fill(THREE_PLACES)
+    edit.fill(ANY_PLACE)
+    apply(page)
+    chosen = page.locator("#readings button[aria-pressed=true]")
+    for key, place, lines in (("]", 2, ["9"]), ("]", 3, ["15"]), ("[", 2, ["9"]), ("[", 1, ["3"]), ("[", 4, ["4"])):
+        page.keyboard.press(key)
+        wait_for(page, "#status", f"Reading {place} of 4.")
+        assert changed_lines(page) == lines
+        assert chosen.count() == 1
+    page.get_by_role("button", name="The likeliest").click()
+    wait_for(page, "#status", "Reading 1 of 4.")
+    assert changed_lines(page) == ["3"]
+    assert "This is probably wrong" in page.inner_text("#verdicts")
+    edit.press("End")
+    edit.press("]")
+    assert edit.input_value().count("]") == 1
+    assert changed_lines(page) == ["3"]
 
 
 def test_every_example_is_applied(page: Page) -> None:

@@ -64,7 +64,7 @@ function shown(text) {
 class Refused extends Error {
   constructor(error, status) {
     super(error.message);
-    Object.assign(this, { status, remedy: error.remedy });
+    Object.assign(this, { status, remedy: error.remedy, readings: error.readings ?? [] });
   }
 }
 
@@ -250,10 +250,42 @@ function showVerdicts(verdicts) {
   $("verdicts").replaceChildren(el("ul", {}, ...found.map(verdictItem)), el("details", {}, summary, el("ul", {}, ...names)));
 }
 
-function showReadings(readings) {
-  const items = readings.map(({ probability, difference }) =>
-    el("li", {}, el("b", {}, `${percent(probability)} likely`), ...quoted(`would ${difference}`)));
-  $("readings").replaceChildren(items.length > 0 ? el("ul", {}, ...items) : el("p", { className: "quiet" }, "None worth telling."));
+/** The readings of the edit that was applied last, the likeliest first, and the place of the one that is shown. */
+let readings = { request: null, likeliest: null, all: [], at: 0 };
+
+/** Lists them; `likeliest` is its answer, or null where an error told the readings. */
+function showReadings(request, likeliest, all) {
+  readings = { request, likeliest, all, at: 0 };
+  const items = all.map(({ probability, words }, at) => {
+    const button = el("button", { type: "button", ariaPressed: String(at === 0) });
+    button.append(el("b", {}, probability === null ? "" : `${percent(probability)} likely`), ...quoted(words));
+    button.onclick = () => chooseReading(at);
+    return el("li", {}, button);
+  });
+  $("readings").replaceChildren(items.length > 0 ? el("ul", {}, ...items) : el("p", { className: "quiet" }, "There is no other."));
+}
+
+function showReadingsOf(request, answer) {
+  const likeliest = { id: answer.reading, probability: answer.confidence, words: "The likeliest, shown first." };
+  showReadings(request, answer, answer.readings.length > 0 ? [likeliest, ...questions(answer.readings)] : []);
+}
+
+const questions = (told) => told.map(({ id, probability, difference }) => ({ id, probability, words: `Did you mean to ${difference}?` }));
+
+/** Asks for a reading by its place, round the end, and shows it as the merged file. */
+function chooseReading(place) {
+  const { request, likeliest, all } = readings;
+  if (running || all.length === 0) return;
+  const at = (place + all.length) % all.length;
+  work("Reading …", $("apply"), async () => {
+    const answer = at === 0 && likeliest ? likeliest : await apply({ ...request, reading: all[at].id });
+    const chosen = answer === likeliest ? "" : `You chose reading ${at + 1} of ${all.length}.`;
+    const size = showAnswer(request, answer, chosen);
+    readings.at = at;
+    for (const [i, button] of $("readings").querySelectorAll("button").entries()) button.ariaPressed = String(i === at);
+    $("lines").querySelector(".said")?.scrollIntoView({ block: "nearest" });
+    return `Reading ${at + 1} of ${all.length}. ${size}`;
+  });
 }
 
 function draftWords({ usage, strategy, model }) {
@@ -266,21 +298,20 @@ function draftWords({ usage, strategy, model }) {
   return `${how}${count(usage.completion_tokens, "token")} in ${count(usage.passes, "pass")}${each}.${drafted}`;
 }
 
-function showAnswer(request, answer, elapsed) {
+/** `chosen`: in words, which reading it is, where the user chose it. */
+function showAnswer(request, answer, chosen = "") {
   const { confidence, confidence_kind, hunks } = answer;
   const [added, removed] = ["merged", "original"].map((side) => hunks.reduce((n, hunk) => n + hunk[`${side}_end`] - hunk[`${side}_start`], 0));
   const figure = confidence === null ? "" : `${percent(confidence)} sure. `;
   const meaning = { calibrated: " The figure is the share of such answers that were right when counted.", raw: " The figure is the model's chance for its least sure choice." };
-  $("summary").replaceChildren(el("b", {}, figure), STRATEGIES[answer.strategy] ?? "", meaning[confidence_kind] ?? "");
+  $("summary").replaceChildren(el("b", {}, figure), chosen || (STRATEGIES[answer.strategy] ?? ""), meaning[confidence_kind] ?? "");
   const size = hunks.length === 0 ? "Nothing changes." : `${count(hunks.length, "change")}, +${added} −${removed} lines.`;
   $("lines").replaceChildren(...fileRows(request.original, answer));
   showVerdicts(answer.verdicts);
-  showReadings(answer.readings ?? []);
   $("drafts").replaceChildren(el("p", { className: "quiet" }, draftWords(answer)));
-  $("result").classList.remove("stale");
   $("result").hidden = false;
   lastAnswer = answer;
-  return `Done in ${seconds(elapsed)}. ${size}`;
+  return size;
 }
 
 // -- the race ---------------------------------------------------------------------------------------------------------
@@ -444,17 +475,32 @@ function start() {
     event.preventDefault();
     work("Applying …", $("apply"), async () => {
       const [request, started] = [requestOf(), performance.now()];
-      const answer = await apply(request, () => ($("status").textContent += $("status").textContent.length < 60 ? "·" : ""));
-      const said = showAnswer(request, answer, (performance.now() - started) / 1000);
+      const onToken = () => ($("status").textContent += $("status").textContent.length < 60 ? "·" : "");
+      let size;
+      try {
+        const answer = await apply(request, onToken);
+        size = showAnswer(request, answer);
+        showReadingsOf(request, answer);
+      } catch (error) {
+        if (!error.readings?.length) throw error; // else the edit is not clear: its likeliest reading is shown
+        size = showAnswer(request, await apply({ ...request, reading: error.readings[0].id }), "This edit is not clear. Choose what it means.");
+        showReadings(request, null, questions(error.readings));
+      }
+      $("result").classList.remove("stale");
       $("result-title").focus({ preventScroll: true });
       $("result").scrollIntoView({ block: "nearest" });
-      return said;
+      return `Done in ${seconds((performance.now() - started) / 1000)}. ${size}`;
     });
   };
   $("race").onclick = () => work("Race", $("race"), race);
   $("form").oninput = spoil;
   $("form").onkeydown = (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("form").requestSubmit($("apply"));
+  };
+  document.onkeydown = (event) => {
+    const isTyped = event.target.closest("input, textarea, select") || event.metaKey || (event.ctrlKey && !event.altKey); // both: AltGr
+    const step = { "[": -1, "]": 1 }[event.key];
+    if (step && !isTyped) chooseReading(readings.at + step);
   };
   $("show-removed").onchange = (event) => $("lines").closest(".code").classList.toggle("without-removed", !event.target.checked);
   $("copy-result").onclick = () => copy(lastAnswer.merged_code, "the merged file");

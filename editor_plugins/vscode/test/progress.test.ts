@@ -15,8 +15,12 @@ test("the status bar says what goes on", () => {
     statusText({ phase: "streaming", nTokens: 12.4, tokensPerS: 80.6 }),
     "Apply: streaming… ~12 tok, ~81 tok/s",
   );
-  assert.equal(statusText({ phase: "hunks", n: 3, speed: "80 tok/s" }), "Apply: 3 hunks, 80 tok/s");
-  assert.equal(statusText({ phase: "hunks", n: 1, speed: "" }), "Apply: 1 hunk");
+  assert.equal(statusText({ phase: "hunks", n: 3, speed: "80 tok/s", reading: "" }), "Apply: 3 hunks, 80 tok/s");
+  assert.equal(
+    statusText({ phase: "hunks", n: 1, speed: "exact", reading: "reading 2 of 3" }),
+    "Apply: 1 hunk, exact, reading 2 of 3",
+  );
+  assert.equal(statusText({ phase: "hunks", n: 1, speed: "", reading: "" }), "Apply: 1 hunk");
   assert.equal(statusText({ phase: "failed", code: "stale_base" }), "Apply: failed (stale_base)");
   assert.equal(statusText({ phase: "offline" }), "Apply: offline");
 });
@@ -31,7 +35,7 @@ test("where nothing goes on the status bar says how the server is", () => {
     words.map((word) => `Apply: ${word}`),
   );
   assert.equal(statusText({ phase: "offline" }, "stopped"), "Apply: offline");
-  assert.equal(statusText({ phase: "hunks", n: 1, speed: "" }, "stopped"), "Apply: 1 hunk");
+  assert.equal(statusText({ phase: "hunks", n: 1, speed: "", reading: "" }, "stopped"), "Apply: 1 hunk");
 });
 
 test("the speed is the answer's own, or who decided", () => {

@@ -51,6 +51,7 @@ test("an item has an answer or a sentence why it has none", () => {
     value: "",
     limit: null,
     remedy: "Show more.",
+    readings: [],
   };
   const failed = itemOf({ status: "failed", answer: null, error });
   assert.equal(answerOfItem(failed), "it has no place. Show more. [needs_more_context]");

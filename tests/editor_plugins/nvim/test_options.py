@@ -46,6 +46,8 @@ def test_what_is_left_out_keeps_its_default(editor: Editor) -> None:
         "reject": "g3",
         "next_hunk": "]h",
         "previous_hunk": "[h",
+        "next_reading": "]r",
+        "previous_reading": "[r",
         "accept_all": False,
         "reject_all": False,
     }
@@ -84,7 +86,7 @@ def test_the_readme_has_every_option(editor: Editor) -> None:
 def test_the_help_page_has_every_command_and_its_tags_work(editor: Editor, tmp_path: Path) -> None:
     commands = {name for name in editor.nvim.api.get_commands({}) if name.startswith("Apply")}
     assert set(re.findall(r"\*:(\w+)\*", HELP)) == commands
-    assert len(commands) == 8
+    assert len(commands) == 9
     shutil.copytree(PLUGIN / "doc", tmp_path / "doc")
     editor.command(f"helptags {tmp_path / 'doc'}")
     editor.command(f"set runtimepath^={tmp_path}")

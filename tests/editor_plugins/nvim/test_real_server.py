@@ -8,8 +8,9 @@ import pytest
 from apply_service.api.keys import format_entry, make_key
 from apply_service.settings import Settings
 from tests.doubles import wait_for
-from tests.editor_plugins.nvim.editor import Editor, arguments
+from tests.editor_plugins.nvim.editor import Editor, arguments, open_editor
 from tests.editor_plugins.nvim.real_server import EXAMPLE, real_server
+from tests.editor_plugins.nvim.screen import read_screen
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +57,106 @@ def test_one_hunk_of_the_shipped_example(editor: Editor, url: str, tmp_path: Pat
     result = editor.text()
     assert result not in (ORIGINAL.replace(b"\n", b"\r\n"), MERGED.replace(b"\n", b"\r\n"))
     assert result.count(b"\r\n") == result.count(b"\n")
+
+
+BODY = "    x = 1\n    y = 2\n    z = 3\n"
+THREE_PLACES = "".join(f"def {name}():\n{BODY}\n\n" for name in "abc")
+ANY_PLACE = "# ... existing code ...\n" + BODY.replace("2", "20") + "# ... existing code ...\n"
+WIDTH, HEIGHT = 90, 30
+
+
+def edited_in(name: str) -> bytes:
+    """The file of three places with the edit made in the function `name`."""
+    head = f"def {name}():\n"
+    return THREE_PLACES.replace(head + BODY, head + BODY.replace("2", "20")).encode()
+
+
+def ask_in_doubt(editor: Editor, url: str, path: Path, **options: object) -> None:
+    editor.setup(url=url, verdicts="never", **options)
+    editor.open(path / "places.py", THREE_PLACES.encode())
+    editor.nvim.funcs.setreg("a", ANY_PLACE)
+    editor.command("ApplySnippet a")
+    editor.wait_for_status("1 of 1 hunks, exact, reading 1 of")
+
+
+def test_an_edit_in_doubt_ends_right_after_one_answer(url: str, tmp_path: Path) -> None:
+    with open_editor(ui=(WIDTH, HEIGHT)) as editor:
+        ask_in_doubt(editor, url, tmp_path)
+        lines = read_screen(editor, WIDTH, HEIGHT).lines
+        assert lines[2].startswith("reading 1 of 4 (]r next, [r previous)")
+        assert lines[3:5] == [
+            "Did you mean to keep line 3 (`y = 2`) and remove line 9 (`y = 2`)?",
+            "    y = 2  hunk 1/1 27%",
+        ]
+        editor.nvim.feedkeys("]r", "xt")
+        editor.wait_for_status("reading 2 of")
+        lines = read_screen(editor, WIDTH, HEIGHT).lines
+        assert lines[8].startswith("reading 2 of 4")
+        assert lines[9:12] == [
+            "keep line 3 (`y = 2`) and remove line 9 (`y = 2`)",
+            "    y = 2  hunk 1/1",
+            "    y = 20",
+        ]
+        assert editor.text() == THREE_PLACES.encode()
+        editor.nvim.feedkeys("g2", "xt")
+        assert editor.text() == edited_in("b")
+        assert editor.marks() == []
+
+
+def test_readings_go_round_and_the_likeliest_comes_back(editor: Editor, url: str, tmp_path: Path) -> None:
+    ask_in_doubt(editor, url, tmp_path)
+    editor.command("ApplyReading!")
+    editor.wait_for_status("reading 4 of 4")
+    editor.command("ApplyReading")
+    editor.wait_for_status("reading 1 of 4")
+    editor.command("ApplyReading")
+    editor.wait_for_status("reading 2 of 4")
+    editor.command("ApplyReading!")
+    editor.wait_for_status("reading 1 of 4")
+    editor.command("ApplyAccept")
+    assert editor.text() == edited_in("a")
+
+
+def test_an_edit_that_the_program_refuses_is_a_question_too(editor: Editor, url: str, tmp_path: Path) -> None:
+    ask_in_doubt(editor, url, tmp_path, strategy="exact", auto_accept="clean")
+    told = [text for mark in editor.marks() for line in mark[3].get("virt_lines", []) for text, _ in line]
+    assert "Did you mean to replace line 3 (`y = 2`) by `y = 20`?" in told
+    assert editor.text() == THREE_PLACES.encode()
+    editor.command("ApplyReading")
+    editor.wait_for_status("reading 2 of 4")
+    editor.command("ApplyReading!")
+    editor.wait_for_status("reading 1 of 4")
+    editor.command("ApplyAccept!")
+    assert editor.text() == edited_in("a")
+
+
+def test_a_reading_that_is_not_there_leaves_the_one_that_is_shown(editor: Editor, url: str, tmp_path: Path) -> None:
+    ask_in_doubt(editor, url, tmp_path)
+    editor.lua(
+        """local buffer = vim.api.nvim_get_current_buf()
+        require("apply_service.proposals").readings(buffer).all[2].id = ("f"):rep(12)"""
+    )
+    editor.command("ApplyReading")
+    editor.wait_for_note("[unknown_reading]")
+    editor.wait_for_status("reading 1 of 4")
+    editor.command("ApplyAccept!")
+    assert editor.text() == edited_in("a")
+
+
+@pytest.mark.parametrize("field", ["id", "difference"])
+def test_an_older_service_that_gives_no_ids_is_not_asked_for_readings(editor: Editor, field: str) -> None:
+    found = editor.lua(
+        """local answer = { reading = "a", verdicts = { { check = "doubt", severity = "warning" } },
+                           readings = { { id = "b", difference = "keep line 3" } } }
+        local readings = require("apply_service.readings")
+        local before = readings.of({}, answer) ~= nil
+        answer.readings[1][...] = nil
+        return { before, readings.of({}, answer) == nil }""",
+        field,
+    )
+    assert found == [True, True]
+    editor.command("ApplyReading")
+    editor.wait_for_note("no other reading")
 
 
 def test_another_base_is_refused_by_the_server(editor: Editor, url: str, tmp_path: Path) -> None:

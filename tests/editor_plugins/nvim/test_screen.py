@@ -50,23 +50,57 @@ def test_the_preview_is_drawn_by_origin(tmp_path: Path) -> None:
     assert lines[-2] == "apply: 3 of 3 hunks, 80 tok/s"
 
 
+FIRST_LINE_ADDED = """local answer = {
+  merged_code = "a = 1\\nb = 2\\nc = 3\\n", verdicts = { { check = "doubt", severity = "warning" } }, reasons = {},
+  spans = { { start_line = 0, end_line = 1, origin = "model" } }, reading = "a",
+  readings = { { id = "b", difference = "leave out `\\ta\\1`" } },
+  hunks = { { original_start = 0, original_end = 0, merged_start = 0, merged_end = 1, first_edit = 0, end_edit = 1 } },
+  edits = { { range = { start = { line = 0 }, ["end"] = { line = 0 } }, newText = "a = 1\\n",
+              utf8_columns = { start = 0, ["end"] = 0 } } },
+}
+local proposal = require("apply_service.proposal").new("b = 2\\nc = 3\\n", answer)
+local readings = ... and require("apply_service.readings").of({}, answer) or nil
+require("apply_service.proposals").open(vim.api.nvim_get_current_buf(), proposal, readings)"""
+
+
 def test_lines_before_the_first_are_seen(tmp_path: Path) -> None:
     with open_editor(ui=(WIDTH, HEIGHT)) as editor:
         prepare(editor)
         editor.open(tmp_path / "a.py", b"b = 2\nc = 3\n")
-        editor.lua(
-            """local answer = {
-              merged_code = "a = 1\\nb = 2\\nc = 3\\n", verdicts = {}, reasons = {},
-              spans = { { start_line = 0, end_line = 1, origin = "model" } },
-              hunks = { { original_start = 0, original_end = 0, merged_start = 0, merged_end = 1,
-                          first_edit = 0, end_edit = 1 } },
-              edits = { { range = { start = { line = 0 }, ["end"] = { line = 0 } }, newText = "a = 1\\n",
-                          utf8_columns = { start = 0, ["end"] = 0 } } },
-            }
-            local proposal = require("apply_service.proposal").new("b = 2\\nc = 3\\n", answer)
-            require("apply_service.proposals").open(vim.api.nvim_get_current_buf(), proposal)"""
-        )
+        editor.lua(FIRST_LINE_ADDED, False)
         lines = read_screen(editor, WIDTH, HEIGHT).lines
         assert lines[:3] == ["a = 1 hunk 1/1", "b = 2", "c = 3"]
         editor.command("ApplyAccept")
         assert read_screen(editor, WIDTH, HEIGHT).lines[:3] == ["a = 1", "b = 2", "c = 3"]
+
+
+def test_the_reading_is_told_above_the_first_hunk_until_it_is_accepted(tmp_path: Path) -> None:
+    with open_editor(ui=(WIDTH, HEIGHT)) as editor:
+        prepare(editor)
+        editor.command("set tabstop=2")
+        editor.open(tmp_path / "a.py", b"b = 2\nc = 3\n")
+        editor.lua(FIRST_LINE_ADDED, True)
+        lines = read_screen(editor, WIDTH, HEIGHT).lines
+        told = ["reading 1 of 2 (]r next, [r previous)", "Did you mean to leave out `  a?`?"]
+        assert lines[:5] == [*told, "a = 1 hunk 1/1", "b = 2", "c = 3"]
+        editor.command("ApplyAccept")
+        assert read_screen(editor, WIDTH, HEIGHT).lines[:3] == ["a = 1", "b = 2", "c = 3"]
+        assert editor.nvim.funcs.maparg("]r", "n") == ""
+
+
+def test_a_reading_that_changes_nothing_waits_until_it_is_taken(tmp_path: Path) -> None:
+    with open_editor(ui=(WIDTH, HEIGHT)) as editor:
+        prepare(editor)
+        editor.open(tmp_path / "a.py", b"b = 2\n")
+        editor.lua(
+            """local failure = { readings = { { id = "a", difference = "change nothing" } } }
+            local readings = require("apply_service.readings").of_refusal({}, failure)
+            local answer = { merged_code = "b = 2\\n", verdicts = {}, spans = {}, hunks = {}, edits = {} }
+            local proposal = require("apply_service.proposal").new("b = 2\\n", answer)
+            require("apply_service.proposals").open(vim.api.nvim_get_current_buf(), proposal, readings)"""
+        )
+        lines = read_screen(editor, WIDTH, HEIGHT).lines
+        assert lines[:3] == ["reading 1 of 1 (]r next, [r previous)", "Did you mean to change nothing?", "b = 2"]
+        editor.command("ApplyAccept")
+        assert read_screen(editor, WIDTH, HEIGHT).lines[0] == "b = 2"
+        assert editor.notes() == []

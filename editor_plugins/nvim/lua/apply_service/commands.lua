@@ -103,7 +103,9 @@ local function hunks_of(call)
   if not proposal then
     return notice.info("there is no proposal for this buffer")
   end
-  if call.bang then
+  if #proposal.hunks == 0 then -- a reading that changes nothing: so it is decided
+    return proposals.close(buffer)
+  elseif call.bang then
     return proposal:in_state("pending")
   end
   local index = motions.under_cursor()
@@ -125,6 +127,11 @@ function M.ApplyReject(call)
   if hunks then
     proposals.reject(vim.api.nvim_get_current_buf(), hunks)
   end
+end
+
+--- `:ApplyReading[!]`
+function M.ApplyReading(call)
+  request.step(vim.api.nvim_get_current_buf(), call.bang and -1 or 1)
 end
 
 function M.ApplyDiff()

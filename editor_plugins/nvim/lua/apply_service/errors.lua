@@ -6,6 +6,7 @@ local M = {}
 ---@field message string
 ---@field remedy string
 ---@field status integer|nil
+---@field readings table[]|nil what an edit that is not clear may mean
 
 local DEADLINE, REFUSED, UNRESOLVED = 28, 7, 6
 
@@ -48,7 +49,9 @@ end
 --- An error as the service writes one.
 function M.of_detail(detail)
   detail = type(detail) == "table" and detail or {}
-  return M.make(text_or(detail.code, "unknown"), text_or(detail.message, ""), text_or(detail.remedy, ""))
+  local failure = M.make(text_or(detail.code, "unknown"), text_or(detail.message, ""), text_or(detail.remedy, ""))
+  failure.readings = type(detail.readings) == "table" and detail.readings or nil
+  return failure
 end
 
 --- What the service says in the body of an answer that is none.

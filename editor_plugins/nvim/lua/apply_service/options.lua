@@ -30,6 +30,8 @@ M.SPECS = {
   ["keymaps.previous_hunk"] = { kind = "string", default = "[h", may_be_false = true },
   ["keymaps.accept"] = { kind = "string", default = "g2", may_be_false = true },
   ["keymaps.reject"] = { kind = "string", default = "g3", may_be_false = true },
+  ["keymaps.next_reading"] = { kind = "string", default = "]r", may_be_false = true },
+  ["keymaps.previous_reading"] = { kind = "string", default = "[r", may_be_false = true },
   ["keymaps.accept_all"] = { kind = "string", default = false, may_be_false = true },
   ["keymaps.reject_all"] = { kind = "string", default = false, may_be_false = true },
   ["start_server.enabled"] = { kind = "boolean", default = false },

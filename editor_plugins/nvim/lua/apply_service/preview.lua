@@ -36,6 +36,25 @@ local function note(index, n, hunk)
   return { { (" hunk %d/%d%s"):format(index, n, sure), "ApplyServiceNote" } }
 end
 
+--- Which reading is shown, and what it does, above the row of the first hunk.
+local function draw_readings(buffer, readings, row)
+  local keymaps, width = require("apply_service").options().keymaps, vim.bo[buffer].tabstop
+  local keys = ("%s next, %s previous"):format(
+    keymaps.next_reading or ":ApplyReading",
+    keymaps.previous_reading or ":ApplyReading!"
+  )
+  local lines = {
+    { { ("%s (%s)"):format(readings:place(), keys), "ApplyServiceNote" } },
+    { { shown({ text = readings:words() }, width), "ApplyServiceWarning" } },
+  }
+  local n_rows = vim.api.nvim_buf_line_count(buffer)
+  vim.api.nvim_buf_set_extmark(buffer, M.namespace, math.min(row, n_rows - 1), 0, {
+    virt_lines = lines,
+    virt_lines_above = row < n_rows,
+  })
+  return #lines
+end
+
 local function draw(buffer, index, n, hunk, first, last)
   local n_rows = vim.api.nvim_buf_line_count(buffer)
   for row = first, math.min(last, n_rows) - 1 do
@@ -71,16 +90,25 @@ end
 
 --- Draw the pending hunks afresh.
 ---@param doc apply_service.Document what the buffer holds
-function M.show(buffer, proposal, doc)
+---@param readings table|nil those that can be shown in its place
+function M.show(buffer, proposal, doc, readings)
   highlights.define()
   M.clear(buffer)
-  for i, hunk in ipairs(proposal.hunks) do
-    if hunk.state == "pending" then
-      local first, last = M.rows(proposal, hunk, doc)
-      if draw(buffer, i, #proposal.hunks, hunk, first, last) then
-        make_room(buffer, #hunk.lines)
-      end
+  local n_above, pending = 0, proposal:in_state("pending")
+  if readings then
+    local row = pending[1] and M.rows(proposal, proposal.hunks[pending[1]], doc) or 0
+    local n_drawn = draw_readings(buffer, readings, row)
+    n_above = row == 0 and n_drawn or 0
+  end
+  for _, i in ipairs(pending) do
+    local hunk = proposal.hunks[i]
+    local first, last = M.rows(proposal, hunk, doc)
+    if draw(buffer, i, #proposal.hunks, hunk, first, last) then
+      n_above = n_above + #hunk.lines
     end
+  end
+  if n_above > 0 then
+    make_room(buffer, n_above)
   end
 end
 

@@ -69,8 +69,11 @@ function M.statusline(buffer)
   elseif state.phase == "failed" then
     return "apply: failed (" .. state.words .. ")"
   end
-  local n_pending, n = require("apply_service.proposals").counts(buffer)
-  return ("apply: %d of %d hunks, %s"):format(n_pending, n, state.words)
+  local proposals = require("apply_service.proposals")
+  local n_pending, n = proposals.counts(buffer)
+  local readings = proposals.readings(buffer)
+  local place = readings and ", " .. readings:place() or ""
+  return ("apply: %d of %d hunks, %s%s"):format(n_pending, n, state.words, place)
 end
 
 return M

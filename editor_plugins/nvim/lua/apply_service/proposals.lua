@@ -8,12 +8,22 @@ local progress = require("apply_service.progress")
 
 local M = {}
 
----@type table<integer, {proposal: table, tick: integer, own_tick: integer|nil}>
+---@type table<integer, {proposal: table, readings: table|nil, tick: integer, own_tick: integer|nil}>
 local open = {}
 
 --- The open proposal of a buffer, or nil.
 function M.get(buffer)
   return open[buffer] and open[buffer].proposal
+end
+
+--- The readings that the proposal of a buffer is one of; nil where its edit is not in doubt.
+function M.readings(buffer)
+  return open[buffer] and open[buffer].readings
+end
+
+--- Whether another reading can be shown: each begins with the buffer as it was.
+function M.can_step(buffer)
+  return M.readings(buffer) ~= nil and document.read(buffer).text == M.get(buffer).original
 end
 
 --- How many hunks are pending, and how many there are.
@@ -36,12 +46,18 @@ function M.close(buffer)
   progress.clear(buffer)
 end
 
+local function draw(buffer)
+  local readings = M.can_step(buffer) and M.readings(buffer) or nil
+  preview.show(buffer, M.get(buffer), document.read(buffer), readings)
+end
+
+--- A reading that changes nothing waits for another to be chosen.
 local function refresh(buffer)
-  local proposal = open[buffer].proposal
-  if #proposal:in_state("pending") == 0 then
+  local proposal = M.get(buffer)
+  if #proposal:in_state("pending") == 0 and (#proposal.hunks > 0 or not M.readings(buffer)) then
     M.close(buffer)
   else
-    preview.show(buffer, proposal, document.read(buffer))
+    draw(buffer)
     progress.redraw()
   end
 end
@@ -59,10 +75,10 @@ function M.follow_undo(buffer)
   end
 end
 
---- Show a proposal for a buffer that holds its original.
-function M.open(buffer, proposal)
-  open[buffer] = { proposal = proposal, tick = vim.api.nvim_buf_get_changedtick(buffer) }
-  keymaps.put(buffer)
+--- Show a proposal for a buffer that holds its original; `readings`: those that it is one of.
+function M.open(buffer, proposal, readings)
+  open[buffer] = { proposal = proposal, readings = readings, tick = vim.api.nvim_buf_get_changedtick(buffer) }
+  keymaps.put(buffer, readings ~= nil)
   local group = vim.api.nvim_create_augroup("apply-service-" .. buffer, { clear = true })
   local function on(event, act)
     vim.api.nvim_create_autocmd(event, { group = group, buffer = buffer, callback = act })
@@ -71,7 +87,7 @@ function M.open(buffer, proposal)
     M.follow_undo(buffer)
   end)
   on("BufWinEnter", function() -- a window that shows it only now has to make room above the first line
-    preview.show(buffer, proposal, document.read(buffer))
+    draw(buffer)
   end)
   refresh(buffer)
 end

@@ -7,10 +7,13 @@ local notice = require("apply_service.notice")
 local progress = require("apply_service.progress")
 local proposal = require("apply_service.proposal")
 local proposals = require("apply_service.proposals")
+local readings = require("apply_service.readings")
 local utf8 = require("apply_service.utf8")
 local verdicts = require("apply_service.verdicts")
 
 local M = {}
+
+local UNDER_WAY = "an edit of this buffer is under way (:ApplyCancel stops it)"
 
 ---@type table<integer, fun()> what cancels the request of each buffer
 local running = {}
@@ -91,27 +94,30 @@ function M.hunks(n)
   return n == 1 and "1 hunk" or n .. " hunks"
 end
 
-local function present(buffer, offered, answer, options)
+local function present(buffer, offered, answer, options, others)
   local is_accepted = #offered.hunks > 0 and should_accept(answer, options.auto_accept)
-  if #offered.hunks > 0 then
-    proposals.open(buffer, offered)
+  local is_open = #offered.hunks > 0 or others ~= nil
+  if is_open then
+    proposals.open(buffer, offered, others)
     motions.go_first(buffer)
   end
   if options.verdicts == "always" or (options.verdicts == "findings" and verdicts.has_findings(answer)) then
     verdicts.show(buffer)
   end
-  if #offered.hunks == 0 then
+  if not is_open then
     progress.clear(buffer)
     return notice.info("the edit changes nothing")
   end
-  if not is_accepted then
+  if not is_accepted and others then
+    notice.info(("%s of %s (:ApplyReading shows the next)"):format(M.hunks(#offered.hunks), others:place()))
+  elseif not is_accepted then
     notice.info(("%s (:ApplyAccept takes the one under the cursor, :ApplyAccept! all)"):format(M.hunks(#offered.hunks)))
   elseif proposals.accept(buffer, offered:in_state("pending")) then
     notice.info(("%s accepted (u takes them back)"):format(M.hunks(#offered.hunks)))
   end
 end
 
-local function receive(buffer, tick, doc, answer, options)
+local function receive(buffer, tick, doc, answer, options, others)
   local offered, code, fault = M.proposal_of(buffer, tick, doc, answer)
   if not offered then
     progress.fail(buffer, code)
@@ -119,10 +125,26 @@ local function receive(buffer, tick, doc, answer, options)
   end
   verdicts.keep(buffer, answer)
   progress.finish(buffer, answer)
-  present(buffer, offered, answer, options)
+  present(buffer, offered, answer, options, others)
 end
 
-local function calls(buffer, tick, doc, options)
+--- Another reading is only looked at: no option accepts it.  Where it is not used, the one that is shown stays.
+local function receive_reading(buffer, tick, doc, answer, others)
+  local offered, _, fault = M.proposal_of(buffer, tick, doc, answer)
+  if not proposals.get(buffer) then
+    return -- decided meanwhile
+  elseif not offered then
+    return notice.error(fault)
+  end
+  verdicts.keep(buffer, answer)
+  progress.finish(buffer, answer)
+  proposals.open(buffer, offered, others)
+  motions.go_first(buffer)
+end
+
+--- `on_error` may take an error upon itself; else it is told.
+---@param on_error fun(failure: apply_service.Error): boolean|nil
+local function calls(buffer, on_answer, on_error)
   local function ended(act)
     return function(value)
       running[buffer] = nil
@@ -137,11 +159,11 @@ local function calls(buffer, tick, doc, options)
         progress.add(buffer, text)
       end
     end,
-    on_answer = ended(function(answer)
-      receive(buffer, tick, doc, answer, options)
-    end),
+    on_answer = ended(on_answer),
     on_error = ended(function(failure)
-      progress.fail(buffer, failure.code)
+      if on_error(failure) then
+        return
+      end
       local say = failure.code == "cancelled" and notice.info or notice.error
       say(errors.text(failure))
     end),
@@ -156,7 +178,7 @@ function M.start(buffer, edit)
   local doc = document.read(buffer)
   local refusal = document.refusal(buffer) or M.fault_in(doc, edit)
   if running[buffer] then
-    refusal = "an edit of this buffer is under way (:ApplyCancel stops it)"
+    refusal = UNDER_WAY
   end
   if refusal then
     return notice.error(refusal)
@@ -164,7 +186,51 @@ function M.start(buffer, edit)
   proposals.close(buffer)
   progress.start(buffer)
   local tick = vim.api.nvim_buf_get_changedtick(buffer)
-  running[buffer] = client.apply(body(buffer, doc, edit, options), options, calls(buffer, tick, doc, options))
+  local asked = body(buffer, doc, edit, options)
+  local function on_answer(answer)
+    receive(buffer, tick, doc, answer, options, readings.of(asked, answer))
+  end
+  local function fail(failure)
+    progress.fail(buffer, failure.code)
+  end
+  -- Where an edit is refused because it is not clear, its likeliest reading is shown, and no option accepts it.
+  local function on_error(failure)
+    local refused = readings.of_refusal(asked, failure)
+    if not refused then
+      return fail(failure)
+    end
+    local careful = vim.tbl_extend("force", options, { auto_accept = "never" })
+    local function on_reading(answer)
+      receive(buffer, tick, doc, answer, careful, refused)
+    end
+    running[buffer] = client.apply(refused:request(), options, calls(buffer, on_reading, fail))
+    return true
+  end
+  running[buffer] = client.apply(asked, options, calls(buffer, on_answer, on_error))
+end
+
+--- Show the next (1) or previous (-1) reading of the edit in place of the one that is shown.
+---@param buffer integer
+---@param by 1|-1
+function M.step(buffer, by)
+  local others = proposals.readings(buffer)
+  if not others then
+    return notice.info("there is no other reading of this edit")
+  elseif not proposals.can_step(buffer) then
+    return notice.info("undo what was changed first: another reading begins with the buffer as it was")
+  elseif running[buffer] then
+    return notice.error(UNDER_WAY)
+  end
+  others = others:step(by)
+  local tick, doc = vim.api.nvim_buf_get_changedtick(buffer), document.read(buffer)
+  local function on_answer(answer)
+    receive_reading(buffer, tick, doc, answer, others)
+  end
+  if others.at == 1 and others.likeliest then
+    return on_answer(others.likeliest)
+  end
+  local options = require("apply_service").options()
+  running[buffer] = client.apply(others:request(), options, calls(buffer, on_answer, function() end))
 end
 
 --- Stop the request under way.

@@ -1,6 +1,6 @@
 /** What went wrong, in the service's own shape, and what the editor does about it. */
 
-import { ApplyError } from "apply-service-client";
+import { ApplyError, type OtherReading } from "apply-service-client";
 
 export interface Failure {
   readonly code: string;
@@ -8,6 +8,8 @@ export interface Failure {
   readonly words: string;
   /** `offline`: no service answers. `cancelled`: as the user wished. */
   readonly kind: "failed" | "offline" | "cancelled";
+  /** What an edit that is not clear may mean. */
+  readonly readings?: readonly OtherReading[];
 }
 
 export const CANCELLED: Failure = {
@@ -36,5 +38,6 @@ export function failureOf(error: unknown, isCancelled: boolean): Failure {
   const words = `${error.message}${detail(error)}${remedy} [${error.code}]`;
   // What answered with a status is there, if it is no apply service.
   const isOffline = error.code === "unreachable" && error.status === undefined;
-  return { code: error.code, words, kind: isOffline ? "offline" : "failed" };
+  const readings = error.readings.length > 0 && { readings: error.readings };
+  return { code: error.code, words, kind: isOffline ? "offline" : "failed", ...readings };
 }

@@ -4,7 +4,8 @@ import type { NativeAnswer, Verdict } from "apply-service-client";
 import { hasSyntaxError, percent, shown } from "./preview.js";
 import { speedOf } from "./status.js";
 
-function oneLine(text: string): string {
+/** A text of the service on one line, without control characters. */
+export function oneLine(text: string): string {
   return shown(text.replace(/\s+/g, " "), 1).replaceAll("\u00a0", " ");
 }
 

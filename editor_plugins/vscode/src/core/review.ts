@@ -1,6 +1,7 @@
 /** A proposal while its document lives on: decisions, undo and redo are followed, any other change makes it stale. */
 
 import type { Plan, Proposal } from "./proposal.js";
+import type { Readings } from "./readings.js";
 
 /** What a change of the document meant. `none`: it holds what it should. */
 export type Change = "none" | "stale" | "moved";
@@ -11,12 +12,15 @@ interface Step {
 }
 
 export class Review {
+  /** Where the edit was in doubt: its readings, of which the proposal is one. */
+  readonly readings: Readings | null;
   #proposal: Proposal;
   /** What the document has held by decisions of the review, oldest first. */
   #steps: readonly Step[];
   #isStale = false;
 
-  constructor(proposal: Proposal) {
+  constructor(proposal: Proposal, readings: Readings | null = null) {
+    this.readings = readings;
     this.#proposal = proposal;
     this.#steps = [stepOf(proposal)];
   }
@@ -30,8 +34,15 @@ export class Review {
     return this.#isStale;
   }
 
+  /** Whether nothing is left to decide. A reading that changes nothing waits for another to be chosen. */
   get isOver(): boolean {
-    return this.#proposal.pending.length === 0;
+    const { hunks, pending } = this.#proposal;
+    return pending.length === 0 && (hunks.length > 0 || this.readings === null);
+  }
+
+  /** Whether another reading can be shown: each begins with the document as it was. */
+  get canStep(): boolean {
+    return this.readings !== null && !this.#isStale && this.#proposal.accepted.length === 0;
   }
 
   /** The plan was carried out. */

@@ -6,7 +6,7 @@ import type { ServerState } from "./localServer.js";
 export type Status =
   | { readonly phase: "ready" }
   | { readonly phase: "streaming"; readonly nTokens: number; readonly tokensPerS: number }
-  | { readonly phase: "hunks"; readonly n: number; readonly speed: string }
+  | { readonly phase: "hunks"; readonly n: number; readonly speed: string; readonly reading: string }
   | { readonly phase: "failed"; readonly code: string }
   | { readonly phase: "offline" };
 
@@ -41,7 +41,9 @@ function words(status: Status): string {
       if (status.nTokens === 0) return "streaming…";
       return `streaming… ~${Math.round(status.nTokens)} tok, ~${Math.round(status.tokensPerS)} tok/s`;
     case "hunks":
-      return `${status.n} ${status.n === 1 ? "hunk" : "hunks"}${status.speed === "" ? "" : `, ${status.speed}`}`;
+      return [`${status.n} ${status.n === 1 ? "hunk" : "hunks"}`, status.speed, status.reading]
+        .filter((part) => part !== "")
+        .join(", ");
     case "failed":
       return `failed (${status.code})`;
     default:

@@ -5,7 +5,7 @@ import * as vscode from "vscode";
 import { type Below, belowOf, hunkOnPage, neighbourOnPage } from "../core/below.js";
 import type { Origin } from "../core/proposal.js";
 import { createOriginTypes } from "./diffView.js";
-import { editorsOf, moveCursor } from "./documents.js";
+import { editorsOf, eventOf, moveCursor } from "./documents.js";
 import { kindOf, pageOf, type Pages } from "./pages.js";
 import type { ReviewChange, Reviews } from "./reviews.js";
 import { documentOf } from "./subject.js";
@@ -47,6 +47,9 @@ export class BelowView implements vscode.Disposable {
     const isNamedSo = found.languageId === document.languageId; // the name tells most languages
     const page = isNamedSo ? found : await vscode.languages.setTextDocumentLanguage(found, document.languageId);
     const editor = await vscode.window.showTextDocument(page, { viewColumn, preview: true });
+    // An open page has its new text a moment later.
+    const isShown = (): boolean => this.shownIn(page) !== undefined;
+    if (!isShown()) await eventOf(vscode.workspace.onDidChangeTextDocument, isShown);
     await this.goTo(editor, 1, -1);
   }
 

@@ -60,6 +60,8 @@ export class Commands {
       rejectAll: () => this.#inTurn(() => this.#decideAll("reject")),
       nextHunk: () => this.#inTurn(() => this.#goTo(1)),
       previousHunk: () => this.#inTurn(() => this.#goTo(-1)),
+      nextReading: (about) => this.#inTurn(() => this.#step(1, about)),
+      previousReading: (about) => this.#inTurn(() => this.#step(-1, about)),
       showVerdicts: () => this.#showVerdicts(),
       openPreview: () => this.#openPreview(),
       openDiff: () => this.#openDiff(),
@@ -143,12 +145,15 @@ export class Commands {
   // -- deciding -------------------------------------------------------------------------------------------------------
   async #decideAll(decision: "accept" | "reject"): Promise<void> {
     const found = this.#reviewed(subject());
-    if (found !== undefined) await this.#parts.reviews[decision](found.document, found.review.proposal.pending);
+    if (found === undefined) return;
+    const { hunks, pending } = found.review.proposal;
+    if (hunks.length === 0) this.#parts.reviews.close(found.document);
+    else await this.#parts.reviews[decision](found.document, pending);
   }
 
   /** `about` and `index` come from a hunk's own buttons; without them it is the hunk at the cursor. */
   async #decideOne(decision: "accept" | "reject", about: unknown, index: unknown): Promise<void> {
-    const named = vscode.workspace.textDocuments.find((document) => keyOf(document) === about);
+    const named = documentNamed(about);
     const found = this.#reviewed(named ?? subject());
     if (found === undefined) return;
     const active = vscode.window.activeTextEditor;
@@ -162,6 +167,15 @@ export class Commands {
     await this.#parts.reviews[decision](found.document, [chosen]);
     // A document that is not in view is shown while it is edited.
     if (page !== undefined) await this.#parts.belowView.open(found.document);
+  }
+
+  /** `about` comes from a button; without it it is the document in the active editor. */
+  async #step(by: 1 | -1, about: unknown): Promise<void> {
+    const found = this.#reviewed(documentNamed(about) ?? subject());
+    if (found === undefined) return;
+    const isOnPage = BelowView.isPage(vscode.window.activeTextEditor);
+    await this.#parts.requests.step(found.document, by);
+    if (isOnPage) await this.#parts.belowView.open(found.document);
   }
 
   async #goTo(step: 1 | -1): Promise<void> {
@@ -238,6 +252,10 @@ export class Commands {
       return undefined;
     }
   }
+}
+
+function documentNamed(about: unknown): vscode.TextDocument | undefined {
+  return vscode.workspace.textDocuments.find((document) => keyOf(document) === about);
 }
 
 function cursorHunk({ document, review }: Reviewed): number | null {

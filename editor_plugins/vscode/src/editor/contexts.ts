@@ -1,4 +1,5 @@
-/** What keys and menus are bound to: whether the document has a proposal, whether a request is under way. */
+/** What keys and menus are bound to: whether the document has a proposal and other readings of its edit, and whether a
+ * request is under way. */
 
 import * as vscode from "vscode";
 import type { Requests } from "./requests.js";
@@ -9,8 +10,10 @@ import { subject } from "./subject.js";
 export function bindContexts(reviews: Reviews, requests: Requests): vscode.Disposable {
   const update = (): void => {
     const document = subject();
-    const hasProposal = document !== undefined && reviews.get(document) !== undefined;
+    const review = document && reviews.get(document);
+    const hasProposal = review !== undefined;
     void vscode.commands.executeCommand("setContext", "applyService.hasProposal", hasProposal);
+    void vscode.commands.executeCommand("setContext", "applyService.hasReadings", review?.canStep === true);
     void vscode.commands.executeCommand("setContext", "applyService.isRunning", requests.isAnyRunning);
   };
   return vscode.Disposable.from(

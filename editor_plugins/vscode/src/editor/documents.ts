@@ -71,6 +71,21 @@ export function revealLine(document: vscode.TextDocument, line: number): void {
 
 const PATIENCE_MS = 1000;
 
+/** Waits for an event of this kind, for a second at most: an editor that was closed says nothing. */
+export function eventOf<T>(event: vscode.Event<T>, isIt: (said: T) => boolean): Promise<void> {
+  return new Promise((resolve) => {
+    const listener = event((said) => {
+      if (isIt(said)) end();
+    });
+    const timer = setTimeout(() => end(), PATIENCE_MS);
+    const end = (): void => {
+      clearTimeout(timer);
+      listener.dispose();
+      resolve();
+    };
+  });
+}
+
 /**
  * Puts the cursor at the start of a line, and returns once the editor has said that it is there.
  *
@@ -80,17 +95,10 @@ export async function moveCursor(editor: vscode.TextEditor, line: number): Promi
   const place = new vscode.Position(Math.min(line, editor.document.lineCount - 1), 0);
   const wanted = new vscode.Selection(place, place);
   if (!editor.selection.isEqual(wanted)) {
-    const isThere = new Promise<void>((resolve) => {
-      const listener = vscode.window.onDidChangeTextEditorSelection(({ textEditor, selections }) => {
-        if (textEditor === editor && selections[0]?.isEqual(wanted)) end();
-      });
-      const timer = setTimeout(() => end(), PATIENCE_MS); // an editor that was closed says nothing
-      const end = (): void => {
-        clearTimeout(timer);
-        listener.dispose();
-        resolve();
-      };
-    });
+    const isThere = eventOf(
+      vscode.window.onDidChangeTextEditorSelection,
+      ({ textEditor, selections }) => textEditor === editor && selections[0]?.isEqual(wanted) === true,
+    );
     editor.selection = wanted;
     await isThere;
   }

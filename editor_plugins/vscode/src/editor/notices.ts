@@ -34,7 +34,8 @@ export class Notices {
 
   /** Nobody waits for the user to answer. */
   #show(show: Show, text: string, remedies: readonly Remedy[]): void {
-    const chosen = show(`Apply: ${text}`, ...remedies.map(({ label }) => label));
+    // A link in what a message quotes of a file is none of ours.
+    const chosen = show(`Apply: ${text.replaceAll("](", "]\u200b(")}`, ...remedies.map(({ label }) => label));
     void chosen.then((label) => remedies.find((remedy) => remedy.label === label)?.act());
   }
 }

@@ -2,19 +2,21 @@
 
 import * as vscode from "vscode";
 import { ApplyError, type EditRequest, type NativeAnswer } from "apply-service-client";
-import { hasFindings, isAutoAccepted, proposalFor } from "../core/answer.js";
+import { isAutoAccepted, proposalFor } from "../core/answer.js";
 import { ask } from "../core/exchange.js";
 import { CANCELLED, type Failure, failureOf } from "../core/failure.js";
 import { isLocal, type LocalServer } from "../core/localServer.js";
 import { OptionError, type Options } from "../core/options.js";
 import type { FoundServer } from "../core/programs.js";
 import { Proposal } from "../core/proposal.js";
+import { noticeOf, Readings } from "../core/readings.js";
 import { requestOf, type Source, textFault, type WantedEdit } from "../core/request.js";
 import { speedOf, statusText } from "../core/status.js";
 import type { Diagnostics } from "./diagnostics.js";
 import { keyOf, lineEndOf, nameOf, refusalOf, revealLine, sourceOf } from "./documents.js";
 import type { Notices, Remedy } from "./notices.js";
 import { Progress } from "./progress.js";
+import { APPLY_REPLY, SET_KEY, SETTINGS, NEXT_READING, SHOW_VERDICTS } from "./remedies.js";
 import type { Reviews } from "./reviews.js";
 import { type ApiKeys, optionsFor } from "./settings.js";
 import { Stream, StreamMark, type StreamViews } from "./streaming.js";
@@ -29,24 +31,6 @@ export interface Parts {
   readonly views: StreamViews;
   readonly log: vscode.LogOutputChannel;
 }
-
-const SETTINGS: Remedy = {
-  label: "Open Settings",
-  act: () => vscode.commands.executeCommand("workbench.action.openSettings", "applyService"),
-};
-const SHOW_VERDICTS: Remedy = {
-  label: "Show Verdicts",
-  act: () => vscode.commands.executeCommand("applyService.showVerdicts"),
-};
-const SET_KEY: Remedy = {
-  label: "Set API Key",
-  act: () => vscode.commands.executeCommand("applyService.setApiKey"),
-};
-
-const APPLY_REPLY: Remedy = {
-  label: "Apply to All Its Files",
-  act: () => vscode.commands.executeCommand("applyService.applyReply"),
-};
 
 type Outcome = { readonly answer: NativeAnswer } | { readonly failure: Failure };
 
@@ -101,6 +85,28 @@ export class Requests implements vscode.Disposable {
 
   /** Asks for an edit. The document is changed by nothing but accepted hunks. */
   async start(document: vscode.TextDocument, edit: WantedEdit, mayStartServer = false): Promise<void> {
+    await this.#alone(document, (running) => this.#run(running, edit, mayStartServer));
+  }
+
+  /** Shows the next (1) or previous (-1) reading of the edit in place of the one that is shown. */
+  async step(document: vscode.TextDocument, by: 1 | -1): Promise<void> {
+    const { reviews, notices } = this.#parts;
+    const review = reviews.get(document);
+    if (review?.readings == null) return notices.info("There is no other reading of this edit.");
+    if (!review.canStep)
+      return notices.info("Undo what was changed first: another reading begins with the file as it was.");
+    const readings = review.readings.step(by);
+    await this.#alone(document, (running) => this.#step(running, readings));
+  }
+
+  dispose(): void {
+    this.cancelAll();
+    this.#mark.dispose();
+    this.#changed.dispose();
+    this.#subscription.dispose();
+  }
+
+  async #alone(document: vscode.TextDocument, work: (running: Running) => Promise<void>): Promise<void> {
     const { notices } = this.#parts;
     if (this.isRunning(document)) {
       const stop: Remedy = { label: "Cancel It", act: () => this.cancel(document) };
@@ -110,20 +116,13 @@ export class Requests implements vscode.Disposable {
     this.#running.set(keyOf(document), running);
     this.#changed.fire();
     try {
-      await this.#run(running, edit, mayStartServer);
+      await work(running);
     } catch (error) {
       if (!(error instanceof OptionError)) throw error;
       notices.error(error.message, SETTINGS);
     } finally {
       this.#end(running);
     }
-  }
-
-  dispose(): void {
-    this.cancelAll();
-    this.#mark.dispose();
-    this.#changed.dispose();
-    this.#subscription.dispose();
   }
 
   #end(running: Running): void {
@@ -143,14 +142,38 @@ export class Requests implements vscode.Disposable {
     this.#parts.reviews.close(document);
     this.#parts.diagnostics.clear(document);
     const mayStart = options["startServer.enabled"] || mayStartServer;
-    const outcome = await this.#ask(running, source, requestOf(source, edit, options), options, mayStart);
+    const request = requestOf(source, edit, options);
+    let outcome = await this.#ask(running, source, request, options, mayStart);
+    // Where an edit is refused because it is not clear, its likeliest reading is shown.
+    const refused = "failure" in outcome ? Readings.ofRefusal(request, outcome.failure.readings) : null;
+    if (refused !== null) outcome = await this.#ask(running, source, refused.request, options, false);
     // Over before anything is awaited: hunks may be accepted, and another edit asked for.
     this.#end(running);
     if ("failure" in outcome) this.#fail(document, edit, outcome.failure, options);
     else {
-      const fault = await this.receive(document, source.text, outcome.answer, options);
+      const readings = refused ?? Readings.of(request, outcome.answer);
+      const fault = await this.receive(document, source.text, outcome.answer, options, true, readings);
       if (fault !== null) this.#parts.notices.error(fault);
     }
+  }
+
+  /** Another reading is only looked at: no setting accepts it. Where it can't be had, the one that is shown stays. */
+  async #step(running: Running, readings: Readings): Promise<void> {
+    const { document } = running;
+    const { reviews, notices } = this.#parts;
+    const [options, source] = [optionsFor(document), sourceOf(document)];
+    const outcome =
+      readings.at === 0 && readings.likeliest !== null
+        ? { answer: readings.likeliest }
+        : await this.#ask(running, source, readings.request, options, false);
+    const shown =
+      "failure" in outcome ? outcome.failure.words : this.#proposalOf(document, source.text, outcome.answer);
+    if (typeof shown === "string") {
+      notices.error(shown);
+      return reviews.tell(document);
+    }
+    reviews.open(document, shown, readings);
+    revealFirst(document, shown);
   }
 
   async #ask(
@@ -218,7 +241,16 @@ export class Requests implements vscode.Disposable {
     answer: NativeAnswer,
     options: Options,
     opensPreview = true,
+    readings: Readings | null = null,
   ): Promise<string | null> {
+    const proposal = this.#proposalOf(document, sent, answer);
+    if (typeof proposal === "string") return proposal;
+    await this.#present(document, proposal, options, opensPreview, readings);
+    return null;
+  }
+
+  /** The proposal of an answer to the text that was sent, or in a sentence why there is none. */
+  #proposalOf(document: vscode.TextDocument, sent: string, answer: NativeAnswer): Proposal | string {
     const { views, log } = this.#parts;
     if (document.isClosed) return "The document was closed; nothing was changed.";
     const proposal = proposalFor(sent, document.getText(), answer, lineEndOf(document));
@@ -229,8 +261,7 @@ export class Requests implements vscode.Disposable {
     this.#answers.set(keyOf(document), answer);
     views.rate.learn(answer);
     log.info(`${nameOf(document)}: ${proposal.hunks.length} hunks, ${speedOf(answer)}, decided by ${answer.strategy}`);
-    await this.#present(document, proposal, options, opensPreview);
-    return null;
+    return proposal;
   }
 
   async #present(
@@ -238,22 +269,32 @@ export class Requests implements vscode.Disposable {
     proposal: Proposal,
     options: Options,
     opensPreview: boolean,
+    readings: Readings | null,
   ): Promise<void> {
     const { reviews, diagnostics, notices, views } = this.#parts;
     const { answer } = proposal;
     const found = answer.verdicts.filter(({ severity }) => severity !== "pass").map(({ check }) => check);
-    if (hasFindings(answer)) {
-      const remedies = found.includes("other_files") ? [SHOW_VERDICTS, APPLY_REPLY] : [SHOW_VERDICTS];
-      notices.warn(`The checks found something: ${found.join(", ")}.`, ...remedies);
+    if (found.length > 0 || readings !== null) {
+      const remedies = [
+        ...(readings === null ? [] : [NEXT_READING]),
+        SHOW_VERDICTS,
+        ...(found.includes("other_files") ? [APPLY_REPLY] : []),
+      ];
+      notices.warn(noticeOf(found, readings), ...remedies);
     }
-    if (proposal.hunks.length === 0) {
+    if (proposal.hunks.length === 0 && readings === null) {
       views.statusBar.set(document, { phase: "ready" });
       diagnostics.show(document, proposal);
       return notices.info("The edit changes nothing.");
     }
-    reviews.open(document, proposal);
-    revealLine(document, proposal.placeOf(0).first);
-    if (isAutoAccepted(answer, options.autoAccept)) await reviews.accept(document, proposal.pending);
+    reviews.open(document, proposal, readings);
+    revealFirst(document, proposal);
+    const isRefused = readings !== null && readings.likeliest === null;
+    if (!isRefused && isAutoAccepted(answer, options.autoAccept)) await reviews.accept(document, proposal.pending);
     else if (opensPreview && options.preview === "below") await views.belowView.open(document);
   }
+}
+
+function revealFirst(document: vscode.TextDocument, proposal: Proposal): void {
+  if (proposal.hunks.length > 0) revealLine(document, proposal.placeOf(0).first);
 }

@@ -8,7 +8,8 @@ import type { StatusBar } from "./statusBar.js";
 function statusOf({ review, proposal }: ReviewChange): Status {
   if (review === undefined) return { phase: "ready" };
   if (review.isStale) return { phase: "failed", code: "stale_base" };
-  return { phase: "hunks", n: proposal.pending.length, speed: speedOf(proposal.answer) };
+  const reading = review.readings?.place ?? "";
+  return { phase: "hunks", n: proposal.pending.length, speed: speedOf(proposal.answer), reading };
 }
 
 export function bindStatus(reviews: Reviews, statusBar: StatusBar): vscode.Disposable {

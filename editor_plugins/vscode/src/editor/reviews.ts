@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import type { Proposal } from "../core/proposal.js";
+import type { Readings } from "../core/readings.js";
 import { Review } from "../core/review.js";
 import { keyOf, refusalOf, replaceIn } from "./documents.js";
 import type { Notices } from "./notices.js";
@@ -42,9 +43,9 @@ export class Reviews implements vscode.Disposable {
   }
 
   /** Shows a proposal for a document that holds its original. */
-  open(document: vscode.TextDocument, proposal: Proposal): void {
-    this.#open.set(keyOf(document), new Review(proposal));
-    this.#tell(document);
+  open(document: vscode.TextDocument, proposal: Proposal, readings: Readings | null = null): void {
+    this.#open.set(keyOf(document), new Review(proposal, readings));
+    this.tell(document);
   }
 
   close(document: vscode.TextDocument): void {
@@ -63,8 +64,16 @@ export class Reviews implements vscode.Disposable {
     await this.#inTurn(async () => {
       const review = this.#fresh(document);
       review?.reject(indices);
-      if (review !== undefined) this.#tell(document);
+      if (review !== undefined) this.tell(document);
     });
+  }
+
+  /** Says how the review of a document stands. */
+  tell(document: vscode.TextDocument): void {
+    const review = this.get(document);
+    if (review === undefined) return;
+    if (review.isOver) this.close(document);
+    else this.#changed.fire({ document, review, proposal: review.proposal });
   }
 
   dispose(): void {
@@ -86,7 +95,7 @@ export class Reviews implements vscode.Disposable {
     else this.#notices.error(fault);
     // What came while the edit was under way was not followed.
     review.follow(document.getText());
-    if (this.get(document) === review) this.#tell(document);
+    if (this.get(document) === review) this.tell(document);
   }
 
   /** The review, if the document still holds what it takes it to hold; otherwise it is closed. */
@@ -103,14 +112,7 @@ export class Reviews implements vscode.Disposable {
     const review = this.get(document);
     if (review === undefined || this.#editing.has(keyOf(document))) return;
     // Drawn lines move with the text, so what stays stale needs no new drawing.
-    if (review.follow(document.getText()) !== "none") this.#tell(document);
-  }
-
-  #tell(document: vscode.TextDocument): void {
-    const review = this.get(document);
-    if (review === undefined) return;
-    if (review.isOver) this.close(document);
-    else this.#changed.fire({ document, review, proposal: review.proposal });
+    if (review.follow(document.getText()) !== "none") this.tell(document);
   }
 
   async #inTurn(work: () => Promise<void>): Promise<void> {

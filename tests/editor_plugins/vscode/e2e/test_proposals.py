@@ -119,6 +119,64 @@ def test_the_preview_shows_what_comes_below_what_goes(editor: Editor, service: s
     assert editor.save("below.py") == b"a = 1\nb = 20\nc = 3\nd = 4\n"
 
 
+BODY = "    x = 1\n    y = 2\n    z = 3\n"
+THREE_PLACES = "".join(f"def {name}():\n{BODY}\n\n" for name in "abc")
+ANY_PLACE = "# ... existing code ...\n" + BODY.replace("2", "20") + "# ... existing code ...\n"
+
+
+def edited_in(name: str) -> bytes:
+    """The file of three places with the edit made in the function `name`."""
+    head = f"def {name}():\n"
+    return THREE_PLACES.replace(head + BODY, head + BODY.replace("2", "20")).encode()
+
+
+def test_an_edit_in_doubt_ends_right_after_one_answer(editor: Editor) -> None:
+    editor.open("doubt.py", THREE_PLACES)
+    editor.apply(ANY_PLACE)
+    editor.wait_for_note("Did you mean to keep line 3 (`y = 2`) and remove line 9 (`y = 2`)?")
+    assert "reading 1 of" in editor.wait_for_status("1 hunk")
+    editor.click_button("Next Reading")
+    editor.wait_for_status("reading 2 of")
+    assert not editor.is_dirty("doubt.py")
+    editor.press("Control+Shift+Enter")
+    editor.wait_for_status("ready")
+    assert editor.save("doubt.py") == edited_in("b")
+
+
+def test_an_edit_that_the_program_refuses_is_a_question_too(editor: Editor, service: str) -> None:
+    editor.configure(url=service, strategy="exact", autoAccept="clean")
+    editor.open("refused.py", THREE_PLACES)
+    editor.apply(ANY_PLACE)
+    editor.wait_for_note("Did you mean to replace line 3 (`y = 2`) by `y = 20`?")
+    editor.wait_for_status("1 hunk, exact, reading 1 of")
+    assert not editor.is_dirty("refused.py")
+    editor.press("Control+Alt+.")
+    editor.wait_for_status("reading 2 of")
+    editor.press("Control+Alt+,")
+    editor.wait_for_status("reading 1 of")
+    editor.press("Control+Shift+Enter")
+    editor.wait_for_status("ready")
+    assert editor.save("refused.py") == edited_in("a")
+
+
+def test_readings_are_stepped_through_by_keys_and_buttons_on_the_preview(editor: Editor, service: str) -> None:
+    editor.configure(url=service, preview="below")
+    editor.open("step.py", THREE_PLACES)
+    editor.apply(ANY_PLACE)
+    editor.wait_for_status("reading 1 of")
+    lens = editor.page.locator(".editor-group-container.active .codelens-decoration a")
+    lens.filter(has_text="Did you mean to keep line 3").first.click()
+    editor.wait_for_status("reading 2 of")
+    lens.filter(has_text="reading 2 of").first.wait_for()
+    editor.press("Control+Alt+.")
+    editor.wait_for_status("reading 3 of")
+    lens.filter(has_text="reading 3 of").first.wait_for()
+    editor.press("Control+Alt+,", "Control+Alt+,", "Control+Alt+.", "Control+Alt+.", "Control+Alt+y")
+    editor.wait_for_status("ready")
+    editor.page.locator('.tab.active.dirty[data-resource-name="step.py"]').first.wait_for()
+    assert editor.save("step.py") == edited_in("c")
+
+
 def test_rejected_all_leaves_the_file(editor: Editor) -> None:
     editor.open("reject.py", ORIGINAL)
     editor.apply(UPDATE)
