@@ -87,7 +87,7 @@ def on_terminal(folder: Path, typed: str, *words: str) -> tuple[int, str, bytes]
 def test_a_terminal_asks_and_writes_what_the_user_takes(unclear: Path) -> None:
     code, shown, out = on_terminal(unclear, "2\n", "a.py", "edit.txt", "--in-place")
     assert (code, out) == (0, b"")
-    assert "a.py: which of these is meant?\n  21% sure\n  the shown lines fit lines " in shown
+    assert "a.py: which of these is meant?\n  the shown lines fit lines " in shown
     assert "\033[31m-    x = 1\033[0m\n  \033[32m+    x = 2\033[0m\n" in shown
     assert ASKS in shown
     assert "sure, 1 hunk; wrote a.py; undo with" in shown

@@ -175,6 +175,8 @@ export interface Verdict {
   lines: [number, number] | null;
   /** Which text the lines are of. */
   side: "merged" | "original";
+  /** Of a doubt: the same as a question to a person, where `message` tells a model what to show. */
+  question: string;
 }
 
 /** A text edit as the Language Server Protocol spells it, and the byte columns of the same places. */
