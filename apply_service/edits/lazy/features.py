@@ -267,13 +267,13 @@ def _of_losses(facts: SnippetFacts, ops: Merge, pairs: Sequence[Pair], takes: Se
         old, new = ([op.text for op in ops[start:stop] if op.kind == kind] for kind in ("drop", "take"))
         for name in {header_name(text) for text in old} & {header_name(text) for text in new} - {None}:
             called += any(f"{name}(" in text and header_name(text) != name for text in new)
-    headers = [" ".join(op.text.split()) for op in takes if header_name(op.text)]
-    kept = {" ".join(op.text.split()) for op in ops if op.kind in ("keep", "both")} if headers else set[str]()
+    gone = {op.original_line for start, stop in ops.changed for op in ops[start:stop] if op.kind == "drop"}
+    headers = [op.text for op in takes if header_name(op.text)]
     return {
         "lost_inside": log2(1 + inside),
         "lost_free": log2(1 + free),
         "calls_replaced": float(called),
-        "headers_twice": float(sum(header in kept for header in headers)),
+        "headers_twice": float(sum(not gone.issuperset(facts.reading.index.places(text)) for text in headers)),
     }
 
 

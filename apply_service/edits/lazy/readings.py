@@ -388,7 +388,8 @@ def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
         if base in added and text in known:
             continue
         known.add(text)
-        twins["twins"] = twins.get("twins", float(len(find_twins(reading, ops))))
+        if not twins:
+            twins["twins"] = float(len(find_twins(reading, ops)))
         reasons[base] = tuple(dict.fromkeys([*reading.doubts, *writer.doubts]))
         kept = [pair for pair in find_pairs(ops) if _kind(ops, pair, stubs) == "stub"] if stubs else []
         merged = Merge(keep_wording(ops, kept)) if kept else ops
