@@ -242,8 +242,8 @@ def visible(text: str) -> str:
 def headline(answer: Mapping[str, Any]) -> str:
     """How sure the answer is, and how much it changes: `93% sure, 2 hunks`."""
     doubt = next((v["message"] for v in answer["verdicts"] if v["check"] == DOUBT and v["severity"] != "pass"), None)
-    measured = SURE.match(doubt or "")
-    sure = "sure" if doubt is None else measured[0] if measured else "not sure"
+    measured = [reason for reason in BETWEEN_REASONS.split(doubt or "") if SURE.fullmatch(reason)]
+    sure = "sure" if doubt is None else measured[-1] if measured else "not sure"
     n = len(answer["hunks"])
     return f"{sure}, {n} {'hunk' if n == 1 else 'hunks'}" if n else "nothing changes"
 

@@ -366,7 +366,7 @@ def test_diffs_are_written_as_git_writes_them(name: str, more: list[str], folder
 def test_a_batch_in_doubt_is_shown_and_told_by_the_exit_code(
     folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    run.result = replace(run.result, verdicts=(Verdict("doubt", "warning", "80% sure; `x` is there twice"),))
+    run.result = replace(run.result, verdicts=(Verdict("doubt", "warning", "`x` is there twice; 80% sure"),))
     (folder / "batch.json").write_text('{"edits": [{"path": "a.py", "update": "new\\n"}]}')
     command = ["apply", "--batch", "batch.json", "--server", url, "--quiet"]
     assert main(command) == 1

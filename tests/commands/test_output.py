@@ -42,7 +42,7 @@ def test_quiet_still_tells_what_must_be_looked_at(
     folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     """Whoever reads the exit code alone takes no answer in doubt, and whoever reads the words knows why."""
-    doubt = Verdict("doubt", "warning", "80% sure; `a; b` is at two places; another reading would keep line 3 (`x`)")
+    doubt = Verdict("doubt", "warning", "`a; b` is at two places; another reading would keep line 3 (`x`); 80% sure")
     run.result = replace(run.result, verdicts=(doubt,))
     command = ["apply", "a.py", "edit.txt", "--server", url, "-q"]
     for options in ([], ["--diff"], ["--json"]):
