@@ -224,8 +224,8 @@ def _draft_engine(target: Any, directory: Path, draft_model: Callable[[], Loaded
     differ."""
     draft = draft_model()
     if _vocabulary(str(draft.directory)) != _vocabulary(str(directory)):
-        message = "the draft model's tokenizer is not the target's"
-        remedy = "name another drafter, or set draft_model to a smaller model of the target's family"
+        message = "the draft model has another tokenizer than the model that it drafts for"
+        remedy = "name another drafter, or set draft_model to a smaller model of the same family"
         raise UnsupportedParameter(message, value=draft.engine.name, limit=target.name, remedy=remedy)
     # Ids that both models have; these are more than the tokenizer's ids if the tables are padded.
     return DraftEngine(draft.engine, min(draft.engine.n_vocab, target.n_vocab))

@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             given = {spec.name: getattr(arguments, spec.name, None) for spec in setting_specs()}
             if not (getattr(arguments, "quiet", False) or getattr(arguments, "background", False)):
                 for old, new in renamed_variables(os.environ).items():
-                    output.write_note(f"The variable {old} is now called {new}.")
+                    output.write_note(f"The environment variable {old} is now called {new}.")
             settings = load_settings(given, config=arguments.config)
             module, _, function = arguments.runs.partition(".")
             code: int = getattr(import_module(f"apply_service.commands.{module}"), function)(arguments, settings)
@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if has_current_folder():
             raise
         remedy = "Go to another folder, or name files by their whole path."
-        gone = FileNotReadable("The current folder is gone.", value=".", remedy=remedy)
+        gone = FileNotReadable("The current folder no longer exists.", value=".", remedy=remedy)
         output.print_error(gone)
         return output.exit_code(gone)
     except BrokenPipeError:
@@ -156,7 +156,7 @@ def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
             arguments.snippet = rest.pop(0)  # argparse takes names that follow each other; options may stand between
         if arguments.snippet is not None and arguments.update is not None:
             message = f"Two snippets are named: {arguments.snippet} and {arguments.update}."
-            raise InvalidField(message, remedy="Name one.")
+            raise InvalidField(message, remedy="Name only one.")
         arguments.update = arguments.update if arguments.snippet is None else arguments.snippet
     if rest:
         raise InvalidField(f"There is one word too many: {rest[0]}.", remedy=command.remedy)

@@ -68,5 +68,5 @@ def cancelled_error() -> Cancelled:
 
 def late_error(timeout_s: float | None) -> DeadlineExceeded:
     message = "the deadline passed before the edit was applied"
-    remedy = "allow more time, or try again when the service is less busy"
+    remedy = "raise timeout_s, or try again when the service is less busy"
     return DeadlineExceeded(message, value=timeout_s, limit=timeout_s, remedy=remedy)

@@ -16,23 +16,29 @@ import sys
 from importlib.util import find_spec
 from typing import ClassVar
 
+REPORT_FAULT = "this is a fault of the service: please report it"
+REPORT_LOG = f"{REPORT_FAULT} with what its log says"
+
 
 class ApplyError(Exception):
     """Base of the tree.  `code` is stable.  `value` is the offending value, `limit` what is allowed, `remedy` what the
     caller can do."""
 
     code: ClassVar[str] = "error"
+    usual_remedy: ClassVar[str] = ""
 
-    def __init_subclass__(cls, *, code: str | None = None) -> None:
+    def __init_subclass__(cls, *, code: str | None = None, remedy: str | None = None) -> None:
         if code is not None:
             cls.code = code
+        if remedy is not None:
+            cls.usual_remedy = remedy
 
     def __init__(self, message: str, *, value: object = None, limit: object = None, remedy: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.value = value
         self.limit = limit
-        self.remedy = remedy
+        self.remedy = remedy or self.usual_remedy
         self.readings: list[dict[str, object]] = []
         """Of an edit that is not clear: what it may mean, as answers tell it; `reading` takes one."""
 
@@ -90,7 +96,7 @@ class Overloaded(ServiceError, code="overloaded"): """The queue is full."""
 class RateLimited(ServiceError, code="rate_limited"): """The caller has sent as many requests as its key may for now."""
 class DeadlineExceeded(ServiceError, code="deadline_exceeded"): """The deadline passed first."""
 class Cancelled(ServiceError, code="cancelled"): """The caller went away or cancelled."""
-class EngineFailure(ServiceError, code="engine_failure"): """The engine crashed on this request; others go on."""
+class EngineFailure(ServiceError, code="engine_failure", remedy=REPORT_FAULT): """The engine crashed on this request; others go on."""
 class NotReady(ServiceError, code="not_ready"): """The service is starting or shutting down, or its address is taken."""
 class Unreachable(ServiceError, code="unreachable"): """No service answers at the URL."""
 class RemoteFailure(ServiceError, code="remote_failure"): """The server that runs the model can't be reached, refused, or gave no whole answer."""

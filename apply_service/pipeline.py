@@ -45,6 +45,7 @@ from apply_service.edits.whole_file import beside_snippet
 from apply_service.edits.windows import find_regions
 from apply_service.engine.record import Signals
 from apply_service.errors import (
+    REPORT_FAULT,
     ApplyError,
     BadEncoding,
     CheckFailed,
@@ -199,22 +200,26 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
         ("max_tokens", request.max_tokens is None or request.max_tokens >= 1, "1 or more"),
     ):
         if not is_good:
-            value, remedy = getattr(request, name), "set it within the range, or leave it out"
-            raise InvalidField(f"`{name}` is out of range", value=value, limit=limit, remedy=remedy)
+            allowed = limit if isinstance(limit, str) else " or ".join(limit)
+            value, remedy = getattr(request, name), f"leave it out, or set it to {allowed}"
+            raise InvalidField(f"the value of `{name}` is not allowed", value=value, limit=limit, remedy=remedy)
     if request.reading is not None and (request.strategy == "model" or not request.update.strip()):
         remedy = "leave out `reading`, or send an `update` with strategy auto or exact"
         raise InvalidField(
-            "`reading` names a reading of an update, and a model has none", value=request.reading, remedy=remedy
+            "`reading` chooses between the ways to read an `update`; it can't be used where a model decides",
+            value=request.reading,
+            remedy=remedy,
         )
     for name in ("update", "instruction"):
         if LONE_SURROGATE.search(getattr(request, name)):
-            raise BadEncoding(f"`{name}` holds a lone surrogate", value=name, remedy="send well-formed text")
+            message = f"`{name}` contains half of a surrogate pair, which is not valid Unicode"
+            raise BadEncoding(message, value=name, remedy="send valid Unicode")
     source = SourceText.of(request.original, request.encoding)
     if request.base_sha256 is not None:
         actual = sha256(encode(request.original, source)).hexdigest()
         if (given := request.base_sha256).lower() != actual:
-            message = "the original is not the one the edit was made for"
-            remedy = "read the file again and repeat the edit"
+            message = "the file has changed since the edit was made: its hash is not base_sha256"
+            remedy = "read the file again and make a new edit"
             raise StaleBase(message, value=given, limit=actual, remedy=remedy)
     return source
 
@@ -276,8 +281,8 @@ def refuse_exchanged(request: ApplyRequest, job: EditJob) -> None:
         return
     if not is_guess:
         raise Exchanged(
-            "The file looks like an edit of the snippet: the two are exchanged.",
-            remedy="Name the file first, then the snippet. If it is meant so, name the format.",
+            "The file and the snippet are exchanged: the file looks like an edit of the snippet.",
+            remedy="Name the file first, then the snippet. If the order is right, say which format the edit has.",
         )
 
 
@@ -501,7 +506,7 @@ def apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult:
     for event in run_alone(request, runtime):
         if isinstance(event, FinalEvent):
             return event.result
-    raise ApplyError("the pipeline ended without a result")
+    raise ApplyError("the edit ended without a result", remedy=REPORT_FAULT)
 
 
 def read_or_apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult | ReadEdit:

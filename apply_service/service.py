@@ -106,7 +106,9 @@ class Task:
             terminal = self._advance(answer)
         except StopIteration:
             is_over = self.ticket.deadline.is_over()
-            terminal = cancelled_error() if is_over else EngineFailure("the engine ended without an answer")
+            terminal = (
+                cancelled_error() if is_over else EngineFailure("internal fault: the engine ended without an answer")
+            )
         except ApplyError as error:
             terminal = error
         except BaseException as error:  # whatever it is, the thread goes on and the caller gets an answer
@@ -143,7 +145,7 @@ class Task:
             self._events.close()
             return None
         self.decodings = item.decodings
-        return None if self.decodings else EngineFailure("the engine was asked for a pass of nothing")
+        return None if self.decodings else EngineFailure("internal fault: the engine was asked to compute nothing")
 
 
 class Service:
@@ -255,7 +257,7 @@ class Service:
         timeout_s = self._default_timeout_s if request.timeout_s is None else request.timeout_s
         if not 0 < timeout_s <= self._max_timeout_s:
             limit = f"above 0, at most {self._max_timeout_s:g}"
-            remedy = "ask for a deadline within the limit, or raise max_timeout_s"
+            remedy = f"set timeout_s to at most {self._max_timeout_s:g}, or raise max_timeout_s"
             raise InvalidField("timeout_s is out of range", value=timeout_s, limit=limit, remedy=remedy)
         ticket = Ticket(request, timeout_s, self._forget)
         lane = self._lane_of(count_chars(request))
@@ -311,7 +313,7 @@ class Service:
             n_waiting = sum(map(len, self._all_queues))
             if self._open or n_waiting or self.n_active or self.is_alive != self._is_open:
                 raise EngineFailure(
-                    f"integrity: {len(self._open)} requests without an end, {n_waiting} waiting, "
+                    f"internal fault: {len(self._open)} requests have not ended, {n_waiting} waiting, "
                     f"{self.n_active} running, thread alive: {self.is_alive}"
                 )
 
@@ -469,7 +471,7 @@ class Service:
     def _run_in_thread(self, ticket: Ticket) -> None:
         task = self._task(ticket)
         if task.decodings:
-            task.end(EngineFailure("a target on another server asked for a pass here"))
+            task.end(EngineFailure("internal fault: a model on another server was to be computed here"))
         self._finish(task)
         with self._state:
             self._in_threads.discard(ticket)

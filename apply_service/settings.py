@@ -131,7 +131,7 @@ def check_setting(spec: SettingSpec, value: object, *, source: str) -> None:
     """Raises SettingsError if the setting may not have this value."""
     if not spec.allows(value):
         message = f"bad value for {spec.name} ({source}): {value!r}; allowed: {spec.range}"
-        raise SettingsError(message, value=value, limit=spec.range, remedy=f"set {spec.name} within its range")
+        raise SettingsError(message, value=value, limit=spec.range, remedy=f"set {spec.name} to an allowed value")
 
 
 def setting(default: Any, allowed: tuple[Any, ...], text: str, *, group: str, is_secret: bool = False) -> Any:
@@ -283,28 +283,37 @@ class Settings:
             source = entry.partition("=")[2] or name
             own = {self.model: self.model, EMBEDDED: EMBEDDED}.get(name, source)
             if not name or self.more_models.count(name) > 1 or source != own:
-                message = f"bad value for models: {entry!r}; each name must stand for one model"
-                limit, remedy = "NAME or NAME=SOURCE, every NAME once", "give the model another name"
+                message = f"bad value for models: {entry!r}, whose name is empty or stands for another model already"
+                limit, remedy = "NAME or NAME=SOURCE, every NAME once", "give this model a name of its own: NAME=SOURCE"
                 raise SettingsError(message, value=entry, limit=limit, remedy=remedy)
         if RECORD in self.decides and len(self.decides) > 1:
-            message, limit = "decides names kinds of edits, or record", "record | certain,likely,guess,instruction"
-            raise SettingsError(message, value=list(self.decides), limit=limit, remedy="leave record out, or alone")
+            message = "bad value for decides: record must stand alone, not beside kinds of edits"
+            limit, remedy = (
+                "record | certain,likely,guess,instruction",
+                "set decides to record, or leave record out of it",
+            )
+            raise SettingsError(message, value=list(self.decides), limit=limit, remedy=remedy)
         _refuse_bad_folder(self.state_dir)
         if (self.engine == VLLM) != (self.vllm_url is not None):
-            message, limit = "engine vllm and vllm_url go together", "--engine vllm --vllm-url http://HOST:PORT"
+            message = "engine is vllm, but " if self.engine == VLLM else "vllm_url is set, but engine is not vllm"
+            message += "vllm_url is not set" if self.engine == VLLM else ""
+            limit = "--engine vllm --vllm-url http://HOST:PORT"
             raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
         is_foreign = self.engine == VLLM or self.model == EMBEDDED or self.model.startswith(REMOTE_PREFIX)
         if self.adapter is not None and is_foreign:
-            message, remedy = "an adapter is for a model in this process, not the embedded one", "set model (--model)"
-            raise SettingsError(message, value=self.model, limit="a folder, a GGUF file or an id", remedy=remedy)
+            message = f"adapter is set, but the model {self.model} takes none"
+            limit = "a folder, a GGUF file or a Hugging Face id"
+            raise SettingsError(message, value=self.model, limit=limit, remedy=f"set model (--model) to {limit}")
         names = [part for entry in (self.model, *self.models) for part in entry.split("=")]
         foreign = [name for name in names if name == EMBEDDED or name.startswith(REMOTE_PREFIX)]
         if self.engine == VLLM and foreign:
             message, limit = (
-                "with engine vllm a model is named as the vLLM server names it",
+                f"engine is vllm, but its server does not serve {', '.join(foreign)}",
                 "the name that vLLM serves",
             )
-            raise SettingsError(message, value=foreign, limit=limit, remedy="set model (--model) to it")
+            raise SettingsError(
+                message, value=foreign, limit=limit, remedy="set model (--model) to a name that it serves"
+            )
 
     @property
     def has_playground(self) -> bool:
@@ -346,7 +355,9 @@ def _refuse_bad_folder(name: str | None) -> None:
         why = getattr(error, "strerror", None) or str(error)
     if why:
         message = f"bad value for state_dir: {str(name)[:200]!r}; {why}"
-        raise SettingsError(message, value=name, limit="an absolute path", remedy="set state_dir (--state-dir) to one")
+        raise SettingsError(
+            message, value=name, limit="an absolute path", remedy="set state_dir (--state-dir) to an absolute path"
+        )
 
 
 @cache
@@ -422,7 +433,10 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        message, remedy = f"the configuration file cannot be read: {error}", "correct it, or name another by --config"
+        message, remedy = (
+            f"the configuration file cannot be read: {error}",
+            "correct the file, or name another with --config",
+        )
         raise SettingsError(message, value=str(path), remedy=remedy) from error
     refuse_unknown(table, str(path))
     for spec in setting_specs():
@@ -439,7 +453,7 @@ def refuse_unknown(given: Iterable[str], source: str) -> None:
     for name in sorted(given):
         if name not in known:
             message = f"unknown setting {name!r} ({source})"
-            raise SettingsError(message, value=name, limit=known, remedy="correct or remove it")
+            raise SettingsError(message, value=name, limit=known, remedy="correct its name, or remove it")
 
 
 def fleet_settings(args: Mapping[str, Any]) -> Settings:
@@ -448,12 +462,12 @@ def fleet_settings(args: Mapping[str, Any]) -> Settings:
     refuse_unknown(args, "args")
     for spec in setting_specs():
         if spec.name in args and (spec.group == "command" or spec.name in ("host", "port", "backups_kept")):
-            remedy = "remove it; `http_options` says where Ray listens"
-            raise SettingsError(f"{spec.name} has no meaning on Ray Serve", value=args[spec.name], remedy=remedy)
+            remedy = "remove it; where Ray listens is set in `http_options`"
+            raise SettingsError(f"{spec.name} has no effect on Ray Serve", value=args[spec.name], remedy=remedy)
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in args.items()}
     settings = Settings(**values)
     if settings.keys_file is None and not settings.allow_open:
-        remedy = "name a keys_file, or say allow_open: true where only a trusted network reaches Ray"
+        remedy = "set keys_file, or allow_open: true if only a trusted network reaches Ray"
         raise SettingsError("no API keys are configured", limit="keys_file, or allow_open", remedy=remedy)
     return settings
 

@@ -98,9 +98,10 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
     is_guess = job.prediction.certainty is Certainty.GUESS
     if not needs_target(request, job, runtime):
         if kind_of(job) == "instruction":
-            who = "no program" if request.strategy == "exact" else request.model or runtime.models[0]
-            remedy = "send an `update`, or let an instruct model decide (`model`, with strategy auto or model)"
-            message = f"{who} follows {'' if who == 'no program' else 'no '}instructions"
+            name = request.model or runtime.models[0]
+            remedy = "send an `update`, or name an instruct model in `model`, with strategy auto or model"
+            no_model = "strategy exact uses no model, and only a model follows instructions"
+            message = no_model if request.strategy == "exact" else f"the model {name} does not follow instructions"
             raise InstructionUnsupported(message, value=request.instruction[:200], remedy=remedy)
         if is_guess and request.strategy == "exact":
             raise unclear_error(request, job)
@@ -110,7 +111,7 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
     except (ContextLimitExceeded, Truncated) as error:
         note = f"the model gave no answer: {error}"
         if isinstance(error, ContextLimitExceeded) and not is_guess:
-            error.remedy += f", or strategy exact: the merge is {job.prediction.certainty}"
+            error.remedy += f", or use strategy exact: its merge is {job.prediction.certainty}"
         if may_fall_back(request, job) and request.max_tokens is None:
             return Outcome(job.prediction.text, "fallback", note=note, error=error)
         raise
@@ -167,7 +168,7 @@ def _by_target(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline
     target, job, touched = runtime.load(request.model or runtime.models[0]), edit.job, edit.regions
     info = target.info
     if not job.update.strip() and not info.takes_instructions:
-        message = f"{info.name} merges edits but does not follow instructions"
+        message = f"the model {info.name} merges edits but does not follow instructions"
         remedy = "send an `update`, or use an instruct model"
         raise InstructionUnsupported(message, value=request.instruction[:200], remedy=remedy)
     windows = info.windows if runtime.windows == "auto" else runtime.windows
@@ -308,7 +309,7 @@ def strategy_verdicts(job: EditJob, outcome: Outcome, confidence: float | None =
     target, is_fallback = outcome.target, outcome.strategy == "fallback"
     yield from job.findings
     if is_fallback:
-        yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
+        yield Verdict("fallback", "warning", f"{outcome.note}; this is the merge without a model")
     if job.update.strip() and (unmet := unmet_order(job.instruction, job.original, outcome.merged)) is not None:
         yield Verdict("instruction", "warning", f"the instruction says {unmet}")
     if "completion_tokens" in outcome.stats.unknown:

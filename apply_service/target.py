@@ -214,11 +214,13 @@ class Target:
             return None
         constraint = None
         if job.instruction and self.prompt_format.takes_instructions:
-            why = "an instruction may ask for lines that no source has"
+            why = (
+                "`constrain` can't be used with an instruction, which may ask for lines found in neither file nor edit"
+            )
             remedy = "leave out `constrain` or the instruction"
         else:
             constraint = self.prompt_format.constraint(job)
-            why = f"the model's tokens can't be constrained to the sources (prompt format {self.prompt_format.name})"
+            why = f"no model with prompt format {self.prompt_format.name} can be held to lines of file and edit"
             remedy = "leave `constrain` out, or use another model"
         if constraint is None and is_wanted:
             raise UnsupportedParameter(why, value="sources", limit="none", remedy=remedy)
@@ -301,7 +303,10 @@ class Writing:
         if decoding.finish_reason is not FinishReason.STOP:
             n_tokens, limit = len(decoding.output_ids), decoding.max_new_tokens
             raise Truncated(
-                "the output reached its token limit", value=n_tokens, limit=limit, remedy="raise max_tokens"
+                "the model's answer was cut off at its token limit",
+                value=n_tokens,
+                limit=limit,
+                remedy="raise max_tokens",
             )
         # A stop within the last window, as at a closing tag, leaves forced tokens behind it unwritten.
         decisions = self._decisions if forced is None else forced.decisions[: len(self._logprobs)]
@@ -316,7 +321,7 @@ class Writing:
 
 def no_target(name: str) -> NoReturn:
     """`Runtime.load` where no request may need a target.  Raises UnsupportedParameter."""
-    message, remedy = "no model takes part here", "use strategy exact, or send the files as `edits`"
+    message, remedy = "no model is used for a `patch`", "use strategy exact, or send each file's edit in `edits`"
     raise UnsupportedParameter(message, value=name, remedy=remedy)
 
 
@@ -325,10 +330,10 @@ def in_process(decider: Decider) -> Target:
     if isinstance(decider, Target):
         return decider
     message, limit = (
-        "the model runs elsewhere; its engine can't be measured from here",
+        "the model runs on another server, so its engine can't be measured here",
         "a model loaded in this process",
     )
-    remedy = "name a folder or a Hugging Face id"
+    remedy = "name a model that this process loads: a folder or a Hugging Face id"
     raise UnsupportedParameter(message, value=decider.info.name, limit=limit, remedy=remedy)
 
 

@@ -91,7 +91,7 @@ def test_a_command_that_needs_the_current_folder_says_that_it_is_gone(tmp_path: 
     script = f"cd {tmp_path}/gone && rmdir {tmp_path}/gone && exec {sys.executable} -P -c '{COMMAND}' {words}"
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr
-    assert "The current folder is gone" in done.stderr
+    assert "The current folder no longer exists" in done.stderr
 
 
 def test_only_what_stands_before_the_library_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

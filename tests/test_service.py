@@ -288,7 +288,7 @@ def test_integrity_is_not_given_while_a_request_runs() -> None:
     with Service(run) as service:
         ticket = service.submit(REQUEST)
         assert run.started.wait(5)
-        with pytest.raises(EngineFailure, match="1 requests without an end"):
+        with pytest.raises(EngineFailure, match="1 requests have not ended"):
             service.check_integrity()
         gate.set()
         list(ticket.events())

@@ -102,7 +102,7 @@ class Readiness(BaseModel):
 @router.get("/healthz", summary="Whether the engine thread is alive", responses=UNREADY)
 async def healthz(request: Request) -> Health:
     if not state_of(request)[0].is_alive:
-        raise NotReady("the engine thread has ended", remedy="restart the service")
+        raise NotReady("the thread that runs the models has ended", remedy="restart the service")
     return Health(status="ok")
 
 
@@ -112,14 +112,15 @@ async def readyz(request: Request) -> Readiness:
     (service, settings), budget = state_of(request), request.app.state.budget
     n_waiting, limit = service.queue_length, settings.queue_limit
     if not service.is_ready:
-        raise NotReady("the service is shutting down", remedy="ask another replica, or wait")
+        raise NotReady("the service is shutting down", remedy="ask another replica, or wait until this one is back")
     if not service.has_workers:
-        raise NotReady("no worker process can be started", remedy="wait a moment; see the service's log")
+        message = "the service can't start a process to read edits in"
+        raise NotReady(message, remedy="wait a moment and try again; the service's log says why")
     if budget.is_full:
-        message = "the request bodies being processed have reached the limit"
-        raise NotReady(message, value=budget.n_held, limit=budget.limit, remedy="wait a moment")
+        message = "the requests in progress use all the memory allowed for request bodies"
+        raise NotReady(message, value=budget.n_held, limit=budget.limit, remedy="wait a moment and try again")
     if not service.has_room:
-        raise NotReady("the queue is full", value=n_waiting, limit=limit, remedy="wait a moment")
+        raise NotReady("the queue is full", value=n_waiting, limit=limit, remedy="wait a moment and try again")
     name = str if this_call().is_known else public_name
     return Readiness(
         status="ready",

@@ -82,8 +82,8 @@ class AuthMiddleware:
         sent = sent or headers.get("x-api-key", "")
         if key := keys.find(sent) if sent else None:
             return key
-        what = "the API key is not one of this service" if sent else "the API key is missing"
-        raise Unauthorized(what, remedy="send the header Authorization: Bearer KEY")
+        what = "the service does not know this API key" if sent else "the API key is missing"
+        raise Unauthorized(what, remedy="send the header Authorization: Bearer KEY with a key of this service")
 
     def _refuse_web_pages(self, headers: Headers, server: tuple[str, int | None] | None) -> None:
         """Browsers send `Origin`, except with plain GETs to the page's own host.  DNS can point that host at this
@@ -95,13 +95,17 @@ class AuthMiddleware:
         is_own_page = self._has_playground and has_own_name and origins in ([f"{s}://{hosts[0]}"] for s in SCHEMES)
         is_named = len(origins) == 1 and not {"*", *origins}.isdisjoint(self._cors_origins)
         if origins and not is_own_page and not is_named:
-            message, limit = "web pages of this origin may not call the service", list(self._cors_origins)
-            raise OriginRefused(message, value=", ".join(origins), limit=limit, remedy="add it to cors_origins")
+            sent, limit = ", ".join(origins), list(self._cors_origins)
+            message, remedy = (
+                f"web pages from {sent} may not call the service",
+                f"to allow them, add {sent} to cors_origins",
+            )
+            raise OriginRefused(message, value=sent, limit=limit, remedy=remedy)
         if self._own_host is None or not hosts or server is None or not _is_loopback(server[0]):
             return
         if not has_own_name:
-            message = "the service may not be called by this host name"
-            remedy = "ask one of these, or configure API keys or allow_open"
+            message = f"requests for the host name {', '.join(hosts)} are refused"
+            remedy = "use localhost or 127.0.0.1 in the URL; to allow other names, set keys_file or allow_open"
             limit = ["localhost", "127.0.0.1", "[::1]"]
             raise OriginRefused(message, value=", ".join(hosts), limit=limit, remedy=remedy)
 
@@ -132,5 +136,5 @@ def refuse_open_network(address: str, settings: Settings) -> None:
     """Raises SettingsError if the service would listen beyond loopback without keys and without `allow_open`."""
     if settings.keys_file is None and not settings.allow_open and not _is_loopback(address):
         message = f"{settings.host} can be reached from a network, and no API keys are configured"
-        remedy = "name a --keys-file (`apply-service key` makes keys), or ask for it with --allow-open"
+        remedy = "set --keys-file FILE (`apply-service key` makes keys), or allow calls without a key with --allow-open"
         raise SettingsError(message, value=settings.host, limit="127.0.0.1", remedy=remedy)

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from apply_service.api.browser_policy import NO_PAGE
 from apply_service.api.errors import error_json, headers_of, status_of
 from apply_service.api.keys import NO_KEY, Key
-from apply_service.errors import ApplyError, EngineFailure, Unauthorized
+from apply_service.errors import REPORT_LOG, ApplyError, EngineFailure, Unauthorized
 from apply_service.serving.ticket import Ticket
 from apply_service.settings import Settings
 from apply_service.types import ApplyResult, FinalEvent
@@ -75,7 +75,7 @@ class HttpCall:
 
 
 def _revoked() -> Unauthorized:
-    return Unauthorized("the API key is no longer one of this service", remedy="send another key")
+    return Unauthorized("this API key has been removed from the service", remedy="send another key")
 
 
 current_call: ContextVar[HttpCall | None] = ContextVar("apply_call", default=None)
@@ -148,7 +148,7 @@ class CallMiddleware:
         except Exception as error:
             kind = type(error).__name__
             log.error("request crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
-            await refuse(EngineFailure("the service failed on this request", value=kind, remedy="see its log"))
+            await refuse(EngineFailure("the service failed on this request", value=kind, remedy=REPORT_LOG))
         finally:
             seconds = time.perf_counter() - started
             self._on_end(call, scope, status, seconds)

@@ -38,7 +38,8 @@ from apply_service.syntax.trees import guess_language
 
 APPLY_TOKEN = "<|!@#IS_APPLY!@#|>"
 """A mark that one client appends to its message; not part of the edit."""
-REMEDY = "send file and edit as fields of their own: POST /v1/code/apply or /v1/apply"
+REMEDY = "send the file and the edit in separate JSON fields: POST /v1/code/apply or /v1/apply"
+ANCHORS = "the table with which Morph's SDK shortens the file"
 OPENING, CLOSING = "<updated-code>", "</updated-code>"
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
 ESCAPED = re.compile(r"(?:[^&<>\"']++|&(?:amp|lt|gt|quot|apos);)*+")
@@ -134,21 +135,25 @@ def read_chat(
     if tagged is None and prediction is not None:
         messages = [text for text in user if text != prediction]
         if len(messages) != 1:
-            message, remedy = "beside the predicted file, exactly one user message says what to do", "send one message"
+            message = (
+                f"with a predicted file, the request takes exactly one other user message, and it has {len(messages)}"
+            )
+            remedy = "send one user message, with the edit or the instruction"
             raise NotAnEdit(message, value=len(messages), limit=1, remedy=remedy)
         if is_edit(messages[0].replace("\r\n", "\n"), prediction.replace("\r\n", "\n")):
             return ChatEdit(prediction, messages[0], "")
         return ChatEdit(prediction, "", "\n\n".join((*system, *messages)))
     if tagged is None:
         raise NotAnEdit(
-            "this service merges edits into files; it holds no conversation",
+            "the messages hold no edit: this service merges edits into files and does not chat",
             limit="<code>FILE</code><update>EDIT</update>, or a prediction and an edit",
-            remedy="send tags, or the file as `prediction` and the edit as the message; see the docs on clients",
+            remedy="send <code>FILE</code><update>EDIT</update>, or the file as `prediction` and the edit as message",
         )
     if len(user) > 1:
-        raise NotAnEdit("more than one user message", value=len(user), limit=1, remedy="send the tagged one alone")
+        message = f"the request has {len(user)} user messages, but it takes only the one with the file and the edit"
+        raise NotAnEdit(message, value=len(user), limit=1, remedy="leave the other user messages out")
     if prediction is not None and prediction != tagged.code:
-        raise AmbiguousTags("tagged code and prediction differ", remedy=f"send one of them; {REMEDY}")
+        raise AmbiguousTags("the file in the tags is not the file in `prediction`", remedy="send the file only once")
     if not any(OPENING in text for text in (*system, tagged.around)):
         return ChatEdit(tagged.code, tagged.update, tagged.instruction)
     if not (ESCAPED.fullmatch(tagged.code) and ESCAPED.fullmatch(tagged.update)):
@@ -185,7 +190,8 @@ def read_tags(text: str, tags: TagSet) -> Tagged | None:
     before, after = _split_once(text, tags.seam)
     update, closing, tail = after.rpartition(tags.closing)
     if not closing:
-        raise NotAnEdit(f"the edit has no closing {tags.closing}", value=after[-80:], remedy=REMEDY)
+        remedy = f"end the edit with {tags.closing}, or {REMEDY}"
+        raise NotAnEdit(f"the edit has no closing tag {tags.closing}", value=after[-80:], remedy=remedy)
     opening, asked, instruction = tags.opening.search(before), INSTRUCTION.search(before), ""
     if asked is not None and (opening is None or asked.start() < opening.start()):
         instruction, code = _split_once(before[asked.end() :], INSTRUCTION_SEAM)
@@ -193,12 +199,16 @@ def read_tags(text: str, tags: TagSet) -> Tagged | None:
     elif opening is not None:
         head, code = before[: opening.start()], before[opening.end() :]
     else:
-        raise NotAnEdit("no line begins with the code's opening tag", value=before[:80], remedy=REMEDY)
+        message = "no line begins with the tag that opens the file's text, such as <code>"
+        raise NotAnEdit(message, value=before[:80], remedy=f"put that tag before the file's text, or {REMEDY}")
     if stray := STRAY.search(head) or STRAY.search(tail) or re.search("</instructions?>", tail):
         if tags is MORPH and (other := read_other_order(text)) is not None:
             return other
-        remedy = "send instruction, code, update in order"
-        raise NotAnEdit("a tag stands before or behind the edit", value=stray[0], remedy=remedy)
+        message, remedy = (
+            f"the tag {stray[0]} is out of place",
+            "send the instruction, the code and the update in this order",
+        )
+        raise NotAnEdit(message, value=stray[0], remedy=remedy)
     if tags.is_padded:
         code, update = (part.removeprefix("\n").removesuffix("\n") for part in (code, update))
     return Tagged(code, update, instruction, head + tail)
@@ -227,8 +237,8 @@ def _split_once(text: str, seam: re.Pattern[str]) -> tuple[str, str]:
     """Raises AmbiguousTags unless there is exactly one seam."""
     found = list(seam.finditer(text))
     if len(found) != 1:
-        twice = "the tags can be read in more than one way: the file or the edit holds them too"
-        message = twice if found else "no code follows the instruction"
+        twice = "the file or the edit contains the tags itself, so it is not clear where each of them ends"
+        message = twice if found else "no file follows the instruction"
         raise AmbiguousTags(message, value=len(found), limit=1, remedy=REMEDY)
     return text[: found[0].start()], text[found[0].end() :]
 
@@ -242,7 +252,7 @@ def expand(tagged: Tagged, max_chars: int) -> Tagged:
         return tagged
     found = ANCHORED.fullmatch(tagged.code)
     if found is None:
-        raise NotAnEdit("the table of anchors has no end", value=tagged.code[:80], remedy=remedy)
+        raise NotAnEdit(f"{ANCHORS} is cut off", value=tagged.code[:80], remedy=remedy)
     try:
         lines = (line.partition("=") for line in found["table"].split("\n"))
         texts = {placeholder: json.loads('"' + text.removeprefix('"')) for placeholder, _, text in lines}
@@ -250,11 +260,12 @@ def expand(tagged: Tagged, max_chars: int) -> Tagged:
         parts = re.split(rf"(⟪M{found['space']}:\d+:[^⟪⟫]+⟫)", found["skeleton"])
         parts[1::2] = [texts[placeholder] for placeholder in parts[1::2]]
     except (ValueError, KeyError) as error:
-        raise NotAnEdit("the table of anchors lacks a text", value=str(error)[:80], remedy=remedy) from None
+        raise NotAnEdit(f"{ANCHORS} lacks a part of it", value=str(error)[:80], remedy=remedy) from None
     if (n_chars := sum(map(len, parts))) > max_chars:
-        raise TooLarge("the file behind the anchors is too large", value=n_chars, limit=max_chars, remedy="send less")
+        message = "the file is too large, once what Morph's SDK has shortened is put back"
+        raise TooLarge(message, value=n_chars, limit=max_chars, remedy="send a smaller file, or a part of it")
     code = "".join(parts)
     if found["begin"] in code or found["begin"] in tagged.update:
-        message = "the file or the edit holds a mark of the anchors"
+        message = f"the file or the edit contains {found['begin']}, a mark that Morph's SDK adds to shortened files"
         raise AmbiguousTags(message, value=found["begin"], remedy=remedy)
     return tagged._replace(code=code, instruction=tagged.instruction.rsplit(ANCHOR_RULES, 1)[0])

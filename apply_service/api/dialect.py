@@ -98,8 +98,8 @@ async def read_call(request: Request, parse: Callable[[bytes], T]) -> T:
 
 
 def _oversized(n_bytes: int, limit: int) -> TooLarge:
-    remedy = "send less, or raise max_body_bytes"
-    return TooLarge("the body is too large", value=n_bytes, limit=limit, remedy=remedy)
+    remedy = "send a smaller file or edit, or raise max_body_bytes"
+    return TooLarge("the request body is too large", value=n_bytes, limit=limit, remedy=remedy)
 
 
 def state_of(request: Request) -> tuple[Service, Settings]:
@@ -113,11 +113,11 @@ def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
     this_call().refuse_revoked()
     for name, text in (("original", wanted.original), ("update", wanted.update)):
         if (n_lines := text.count("\n") + 1) > settings.max_lines:
-            remedy = "send a part of it, or raise max_lines"
+            remedy = "send only a part of it, or raise max_lines"
             raise TooLarge(f"{name} has too many lines", value=n_lines, limit=settings.max_lines, remedy=remedy)
     names = model_names(settings)
     if wanted.model is not None and wanted.model not in names:
-        remedy = "name one of these, or leave it out"
+        remedy = "name one of these, or leave `model` out"
         raise UnknownModel("this service has no such model", value=wanted.model, limit=list(names), remedy=remedy)
     model = None if wanted.model is None else names[wanted.model]
     return replace(wanted, model=model, owner=this_call().key.name)

@@ -207,16 +207,25 @@ def from_validation(error: ValidationError, model: type[BaseModel]) -> ApplyErro
         known = list(model.model_fields)
         return UnknownField(f"unknown field {name!r}", value=name, limit=known, remedy="remove it or correct its name")
     if "hex escape" in finding["msg"] or finding["type"] == "string_unicode":
-        remedy = "send well-formed text; a file's bytes go to POST /v1/apply as original_b64 with their encoding"
-        return BadEncoding(f"{name} holds a lone surrogate, which is no Unicode text", value=name, remedy=remedy)
+        remedy = (
+            "send valid Unicode; the bytes of a file can be sent to POST /v1/apply as original_b64, with `encoding`"
+        )
+        return BadEncoding(
+            f"{name} contains half of a surrogate pair, which is not valid Unicode", value=name, remedy=remedy
+        )
     if finding["type"] == "json_invalid":
         why = str(finding["ctx"]["error"]).replace("EOF while parsing", "it ends within")
-        return InvalidField(f"the body is not JSON: {why}", value="body", remedy="send one JSON object")
+        return InvalidField(f"the body is not valid JSON: {why}", value="body", remedy="send one JSON object")
     if finding["type"] == "missing":
         return InvalidField(f"field {name!r} is missing", value=name, remedy=f"send {name}")
     what = f"bad value for {name!r}" if parts else "bad request"
     said = finding["msg"]
-    return InvalidField(f"{what}: {said}", value=finding.get("input"), limit=said, remedy=f"send {name} as allowed")
+    return InvalidField(
+        f"{what}: {said}",
+        value=finding.get("input"),
+        limit=said,
+        remedy=f"correct {name}; /openapi.json says what it takes",
+    )
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -229,9 +238,11 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 def from_status(status: int, path: str, method: str) -> ApplyError:
     """An error of the framework (unknown path, wrong method) as one of ours."""
     if status == 404:
-        return errors.NotFound(f"there is nothing at {path}", value=path, remedy="see /openapi.json for what there is")
+        return errors.NotFound(f"there is nothing at {path}", value=path, remedy="use a path that /openapi.json lists")
     if status == 405:
-        remedy = "see the Allow header and /openapi.json"
+        remedy = "use a method that the Allow header of this answer names"
         return errors.MethodNotAllowed(f"{path} does not take {method}", value=method, remedy=remedy)
     phrase = HTTPStatus(status).phrase
-    return InvalidField(f"the request cannot be served: {phrase}", value=phrase, remedy="see /openapi.json")
+    return InvalidField(
+        f"the request cannot be served: {phrase}", value=phrase, remedy="compare the request with /openapi.json"
+    )

@@ -118,11 +118,11 @@ def format_entry(name: str, text: str) -> str:
     """The key's entry in the file.  Raises SettingsError: the name does not match `NAME`, or the key is too short or
     can't be sent in a header."""
     if not NAME.fullmatch(name) or name == ANONYMOUS:
-        remedy = "use letters, digits, . _ and -"
-        raise SettingsError("that cannot be a key's name", value=name, limit=NAME.pattern, remedy=remedy)
+        remedy = f"use up to 64 letters, digits, . _ and -; the name {ANONYMOUS} is reserved"
+        raise SettingsError("the key can't have this name", value=name, limit=NAME.pattern, remedy=remedy)
     if not GOOD_KEY.fullmatch(text):
-        message = f"the key must be {MIN_KEY_CHARS} or more printable ASCII characters without spaces"
-        length, remedy = f"{len(text)} characters", "let the command make one"
+        message = f"a key needs {MIN_KEY_CHARS} or more printable ASCII characters without spaces"
+        length, remedy = f"{len(text)} characters", "leave out --stdin: the command then makes a key itself"
         raise SettingsError(message, value=length, limit=MIN_KEY_CHARS, remedy=remedy)
     return f'[[key]]\nname = "{name}"\nsha256 = "{hash_key(text)}"\n'
 
@@ -144,7 +144,9 @@ def load_keys(path: str | None) -> KeyRing | None:
     malformed entry."""
 
     def bad(message: str) -> SettingsError:
-        return SettingsError(message, value=path, remedy="mend the file; `apply-service key` writes entries")
+        return SettingsError(
+            message, value=path, remedy="correct the file; `apply-service key NAME` prints a valid entry"
+        )
 
     if path is None:
         return None
@@ -158,7 +160,7 @@ def load_keys(path: str | None) -> KeyRing | None:
     keys: list[Key] = []
     for entry in entries:
         if not isinstance(entry, dict):
-            raise bad("an entry is a table [[key]]")  # it may be a key, which no message quotes
+            raise bad("each entry must be a table [[key]]")  # it may be a key, which no message quotes
         if unknown := sorted(entry.keys() - {"name", "sha256", *LIMITS}):
             raise bad(f"an entry may hold name, sha256, {', '.join(LIMITS)}, not {unknown[0]!r}")
         name, digest = entry.get("name"), entry.get("sha256")
@@ -171,6 +173,6 @@ def load_keys(path: str | None) -> KeyRing | None:
                 raise bad(f"{limit} must be 1 to {MAX_LIMIT}, not {entry[limit]!r}")
         key = Key(name, digest.lower(), *(entry.get(limit) for limit in LIMITS))
         if any(name == other.name or key.sha256 == other.sha256 for other in keys):
-            raise bad(f"entries must differ; the name or the key of {name} is there twice")
+            raise bad(f"the name or the key of {name} is in the file twice")
         keys.append(key)
     return KeyRing(tuple(keys))

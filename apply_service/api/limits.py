@@ -61,7 +61,7 @@ class BodyBudget:
             n_held += n_more
             self._held[key] += n_more
             if n_more and not has_room(n_more, own=own, total=total, limit=self.limit, n_callers=n_callers):
-                why = "the bodies of requests in progress take all the memory that they may"
+                why = "the requests in progress use all the memory allowed for request bodies"
                 remedy = "wait a moment and send the request again, or raise body_budget_bytes"
                 raise Overloaded(why, value=total, limit=self.limit, remedy=remedy)
             return message
@@ -138,10 +138,10 @@ class LimitMiddleware:
             wait_s = max(1, math.ceil(left_s))
             call.headers["Retry-After"] = str(wait_s)
             raise RateLimited(
-                "this API key has sent its requests of this minute",
+                f"this API key may send {limit} edits a minute, and this request would exceed that",
                 value=limit + 1 if n_edits == 1 else n_edits + 1,
                 limit=f"{limit} a minute",
-                remedy=f"send it again in {wait_s} s" if n_edits < limit else "send fewer edits at once",
+                remedy=f"send it again in {wait_s} s" if n_edits < limit else "send fewer edits in one batch",
             )
 
     def _last_minute(self, key: Key) -> deque[float]:
@@ -165,7 +165,10 @@ class LimitMiddleware:
 
 
 def _overloaded(who: str, n_requests: int, limit: int) -> Overloaded:
-    message, remedy = f"{who} as many requests in progress as are allowed", "wait for an answer and send it again"
+    message, remedy = (
+        f"{who} as many requests in progress as it may",
+        "wait until one of them is answered, then try again",
+    )
     return Overloaded(message, value=n_requests, limit=limit, remedy=remedy)
 
 
@@ -180,7 +183,8 @@ def _in_time(receive: Receive, timeout_s: float) -> Receive:
                 message = await receive()
         except TimeoutError:
             this_call().headers["Connection"] = "close"  # the rest of the body is not waited for
-            why, remedy = "the body did not arrive in time", "send it faster, or raise body_timeout_s"
+            why = f"the request body did not arrive within {timeout_s:g} seconds"
+            remedy = "check the connection and send the request again, or raise body_timeout_s"
             raise RequestTimeout(why, value=timeout_s, limit=timeout_s, remedy=remedy) from None
         if not message.get("more_body", False):
             deadline = None

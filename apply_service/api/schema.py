@@ -57,8 +57,14 @@ class SourceFields(RequestModel):
     def refuse_unclear(self) -> None:
         """Raises InvalidField unless the file is given in exactly one form."""
         if (self.original is None) == (self.original_b64 is None):
-            message, forms = "give the file as `original` or as `original_b64`, one of the two", list(FORMS)
-            raise InvalidField(message, value="original", limit=forms, remedy='for a new file send "original": ""')
+            is_missing, forms = self.original is None, list(FORMS)
+            what = (
+                "has neither `original` nor `original_b64`" if is_missing else "has both `original` and `original_b64`"
+            )
+            message = f"the request {what}"
+            raise InvalidField(
+                message, value="original", limit=forms, remedy='send one of them; for a new file "original": ""'
+            )
 
     def read(self) -> SourceText:
         """The file's text.  Raises InvalidField or BadEncoding."""
@@ -128,8 +134,8 @@ class NativeRequest(EditOptions, EditTexts):
     def refuse_in_batch(self) -> None:
         """Raises UnsupportedParameter or InvalidField if this can't be an edit of a batch."""
         if "stream" in self.model_fields_set:
-            remedy = "leave it out, or send the edit to /v1/apply"
-            raise UnsupportedParameter("a batch is answered whole", value="stream", remedy=remedy)
+            remedy = "leave `stream` out, or send the edit alone to /v1/apply"
+            raise UnsupportedParameter("the answer to a batch can't be streamed", value="stream", remedy=remedy)
         self.refuse_unclear()
 
     def to_request(self) -> ApplyRequest:
@@ -152,8 +158,8 @@ class BatchFile(SourceFields):
         source = self.read()
         found = sha256(encode(source.text, source)).hexdigest()
         if self.base_sha256 is not None and self.base_sha256.lower() != found:
-            remedy = "read the file again and make the patch anew"
-            message = "the file is not the one the patch was made for"
+            remedy = "read the file again and make a new patch"
+            message = "the file has changed since the patch was made: its hash is not base_sha256"
             raise StaleBase(message, value=self.base_sha256, limit=found, remedy=remedy)
         return PatchSource(self.path, source.text, source.encoding)
 
@@ -182,16 +188,17 @@ class BatchRequest(RequestModel):
         """As `RequestModel.parse`; also raises UnsupportedParameter, and TooLarge for more than `max_edits`."""
         call = super().parse(body)
         if (call.edits is None) == (call.patch is None):
-            message, both = "send `edits` or a `patch`, one of the two", ["edits", "patch"]
-            raise InvalidField(message, value="edits", limit=both, remedy="send one")
+            message = f"the batch has {'neither `edits` nor' if call.patch is None else 'both `edits` and'} a `patch`"
+            both = ["edits", "patch"]
+            raise InvalidField(message, value="edits", limit=both, remedy="send one of the two")
         if call.patch is None and (given := sorted(call.model_fields_set.intersection(OF_THE_PATCH))):
-            message = f"without a patch, {', '.join(given)} would have no effect"
-            raise UnsupportedParameter(message, value=given, remedy="say it in each edit")
+            message = f"the batch has no `patch`, so {', '.join(given)} would have no effect"
+            raise UnsupportedParameter(message, value=given, remedy="leave it out, or set it in each edit")
         _each("edits", call.edits or [], NativeRequest.refuse_in_batch)
         _each("files", call.files, BatchFile.refuse_unclear)
         n_edits = len(call.files if call.edits is None else call.edits)
         if max_edits is not None and n_edits > max_edits:
-            remedy = "send several batches, or raise max_batch_edits"
+            remedy = "split it into several batches, or raise max_batch_edits"
             raise TooLarge("the batch holds too many edits", value=n_edits, limit=max_edits, remedy=remedy)
         return call
 

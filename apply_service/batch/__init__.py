@@ -78,7 +78,7 @@ class BatchItem:
         error = CheckFailed(
             f"{failed[0].check}: {failed[0].message}",
             value=sorted({verdict.check for verdict in failed}),
-            remedy="See the verdicts; on_verdict CHECK=warn accepts a check's findings.",
+            remedy=f'Correct the edit, or accept the finding: on_verdict {{"{failed[0].check}": "warn"}}',
         )
         return replace(self, status="failed", result=None, diff=None, error=error)
 

@@ -88,4 +88,4 @@ def refuse_same_paths(paths: Sequence[str | None]) -> None:
     named = [path for path in paths if path is not None]
     if len(set(named)) < len(named):
         path = next(path for i, path in enumerate(named) if path in named[:i])
-        raise InvalidField("Two edits of the batch are of the same file.", value=path, remedy="Put them into one edit.")
+        raise InvalidField("Two edits of the batch change the same file.", value=path, remedy="Combine them into one.")

@@ -70,8 +70,10 @@ def _parts(request: PatchRequest, reply: FoundEdit) -> dict[str, str]:
     if not named and len(known) == 1:
         return {known[0]: request.patch}
     if not named:
-        remedy = "write each file's path above its part"
-        raise MalformedEdit("the reply names no file", value=request.patch[:200], limit=known, remedy=remedy)
+        remedy = "write the path of each file above its edit"
+        raise MalformedEdit(
+            "the reply does not say which files it edits", value=request.patch[:200], limit=known, remedy=remedy
+        )
     parts: dict[str, str] = {}
     for name, alike in match_files(named, known).items():
         path = alike[0] if len(alike) == 1 else name
@@ -97,8 +99,8 @@ def _check(patched: PatchedFile, before: PatchSource | None, request: PatchReque
     item = BatchItem(path or source, patched.action, "ok", source=source, new_mode=mode)
     try:
         if mode not in (None, *PLAIN_MODES):
-            message = "The patch makes something other than a regular file."
-            remedy = "Make links and submodules by other means."
+            message = f"The patch makes a symbolic link or a submodule (mode {mode}), not a regular file."
+            remedy = "Make links and submodules with git."
             raise UnsupportedParameter(message, value=mode, limit=list(PLAIN_MODES), remedy=remedy)
         asked = _request_of(path or source, before, patched.update)
         asked = replace(asked, language=detect_language(name=None, path=asked.path))

@@ -25,14 +25,14 @@ def find_no_op(answer: CheckInput) -> list[Verdict]:
     """The answer does not hold the edit: nothing changed, or lines that the update brings are missing.  Warning."""
     if answer.merged == answer.original:
         is_empty = answer.prediction.text == answer.original
-        said = "the edit changes nothing" if is_empty else "the edit did not arrive"
+        said = "the edit changes nothing" if is_empty else "nothing of the edit is in the answer"
         return [Verdict("no_op", "warning", f"{said}: the merged text equals the original")]
     edit = EditLines(answer)
     present, wanted = count_stripped(answer.merged), Counter(text.strip() for text in edit.taken)
     missing = [text for text, count in wanted.items() if text and present[text] < count]
     if not edit.is_given or not missing:
         return []
-    message = f"{len(missing)} new lines of the update are not in the merged text, the first: {missing[0][:80]}"
+    message = f"{len(missing)} new lines of the edit are not in the merged file, the first: {missing[0][:80]}"
     return [Verdict("no_op", "warning", message)]
 
 
@@ -76,10 +76,12 @@ def find_outside_edit(answer: CheckInput) -> list[Verdict]:
             repeated.append(number)
     unsaid = [number for number in edit.unsaid.intersection(changes.removed) if original[number].strip()]
     repeated = repeated if len(repeated) >= MIN_REPEATED else []
-    found = verdicts_at("outside_edit", "warning", "lines that the edit keeps are gone", lost, "original")
-    found += verdicts_at("outside_edit", "warning", "lines stand neither in the original nor in the update", invented)
-    found += verdicts_at("outside_edit", "warning", "lines of the original stand here a second time", repeated)
-    found += verdicts_at("outside_edit", "warning", "the update does not say that these lines go", unsaid, "original")
+    found = verdicts_at("outside_edit", "warning", "lines that the edit does not remove are gone", lost, "original")
+    found += verdicts_at("outside_edit", "warning", "these lines are neither in the original nor in the edit", invented)
+    found += verdicts_at("outside_edit", "warning", "lines of the original appear here a second time", repeated)
+    found += verdicts_at(
+        "outside_edit", "warning", "the edit does not say that these lines are removed", unsaid, "original"
+    )
     return found[:MAX_FINDINGS]
 
 

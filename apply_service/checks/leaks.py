@@ -85,8 +85,8 @@ def find_marker_leak(answer: CheckInput) -> list[Verdict]:
             markers.append(number)
         elif is_note and len(line.strip()) >= MIN_NOTE_CHARS:
             notes.append(number)
-    found = verdicts_at("marker_leak", "error", "a lazy marker was written into the file", markers)
-    found += verdicts_at("marker_leak", "warning", "a note of the update was written into the file", notes)
+    found = verdicts_at("marker_leak", "error", "a marker for omitted code was written into the file", markers)
+    found += verdicts_at("marker_leak", "warning", "a comment about the edit was written into the file", notes)
     return found[:MAX_FINDINGS]
 
 
@@ -127,7 +127,7 @@ def find_chat_text(answer: CheckInput) -> list[Verdict]:
         if not is_prose and number in edges and PHRASE.match(line.strip()):
             phrases.append(number)
     found = verdicts_at("chat_text", "error", "a code fence was written into the file", fences)
-    found += verdicts_at("chat_text", "error", "a tag of the prompt was written into the file", tags)
+    found += verdicts_at("chat_text", "error", "a tag of the model's prompt was written into the file", tags)
     found += verdicts_at("chat_text", "warning", "chat text was written into the file", phrases)
     return found[:MAX_FINDINGS]
 
@@ -172,6 +172,6 @@ def find_edit_markup(answer: CheckInput) -> list[Verdict]:
         is_fence = line.startswith(("```", "~~~")) and answer.language not in PROSE_LANGUAGES
         if is_sign or is_fence or MARKUP.match(text):
             (again if text in rows else new).append(number)
-    message = "signs of an edit format were written into the file as text"
+    message = "signs of an edit format, such as + or <<<<<<<, were written into the file"
     found = verdicts_at("edit_markup", "error", message, new) + verdicts_at("edit_markup", "warning", message, again)
     return found[:MAX_FINDINGS]

@@ -117,7 +117,13 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
         named = re.compile(rf"(?<!\w){word}(?!\w)")
         is_said = item.line in said or any(REMOVAL.search(line) and named.search(line) for line in edit.unplaced)
         if lost[original[item.line].strip()] > 0 and not is_said:
-            found += verdicts_at("symbols", "warning", f"{item.kind} `{item.name}` is gone", [item.line], "original")
+            found += verdicts_at(
+                "symbols",
+                "warning",
+                f"{item.kind} `{item.name}` is gone, and the edit does not say so",
+                [item.line],
+                "original",
+            )
     known, seen = Counter(item[:4] for item in before), Counter[tuple[str, ...]]()
     # The statements of an SQL script may repeat, and keys in TOML's arrays of tables and in several YAML documents.
     has_parts = answer.language == "toml" or (answer.language == "yaml" and "\n---" in answer.merged)
@@ -127,7 +133,7 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
         is_second = merged[item.line].strip() in doubled and seen[item[:4]] > max(1, known[item[:4]])
         if is_second and not may_repeat:
             said_name = f"`{item.signature}`" if item.kind == "import" else f"{item.kind} `{item.name}`"
-            found += verdicts_at("symbols", "warning", f"{said_name} stands twice", [item.line])
+            found += verdicts_at("symbols", "warning", f"{said_name} is defined twice", [item.line])
     return list(dict.fromkeys(found))[:MAX_FINDINGS]
 
 

@@ -24,7 +24,11 @@ def find_broken_syntax(answer: CheckInput) -> list[Verdict]:
     """
     if answer.merged == answer.original:
         return []
-    said = "the file parsed before and does not now" if answer.original.strip() else "the new file does not parse"
+    said = (
+        "the file had no syntax error before the edit and has one now"
+        if answer.original.strip()
+        else "the new file has a syntax error"
+    )
     if answer.language == "python":
         error = python_error(answer.merged)
         if error is None:
@@ -62,9 +66,14 @@ def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
         stripped = {line.strip() for line in expected}
         shifted = [n for n in added if lines[n].strip() in stripped and lines[n] not in expected]
         shifted = [n for n in shifted if sum(map(str.isalnum, lines[n])) > 1]
-    found = verdicts_at("indentation", "warning", "tabs and spaces are mixed: the file indents with the other", mixed)
+    found = verdicts_at(
+        "indentation",
+        "warning",
+        "the line is indented with tabs or spaces, and the rest of the file with the other",
+        mixed,
+    )
     found += verdicts_at("indentation", "warning", "the statement does not line up with its block", odd)
-    message = "the line stands at another indentation than the edit gives it"
+    message = "the line has another indentation than in the edit"
     return (found + verdicts_at("indentation", "warning", message, shifted))[:MAX_FINDINGS]
 
 

@@ -161,7 +161,9 @@ def held(settings: Settings) -> Iterator[tuple[Settings, Callable[[str], None]]]
             descriptors.callback(os.close, lock)
             while not _lock(lock):
                 if (other := find_server(settings)) is not None:
-                    raise NotReady(f"Your server runs already: {other.url}.", remedy="See apply-service status.")
+                    raise NotReady(
+                        f"Your server is already running: {other.url}.", remedy="See `apply-service status`."
+                    )
                 time.sleep(POLL_S)
             keys = _create(folder / "keys.toml")
             descriptors.callback(os.close, keys)
@@ -169,7 +171,7 @@ def held(settings: Settings) -> Iterator[tuple[Settings, Callable[[str], None]]]
             record = _create(folder / "server.json")
             descriptors.callback(os.close, record)
             if not _lock(record):
-                raise OSError(errno.EBUSY, "server.json is locked")
+                raise OSError(errno.EBUSY, "another process has locked server.json")
 
         def publish(url: str) -> None:
             models = [settings.model, *settings.more_models]
@@ -295,7 +297,7 @@ def start(arguments: Namespace, settings: Settings) -> int:
             write_note(f"apply-service: The server did not start: {error.strip()}")
             return UNAVAILABLE
         said = said.strip() or f"It ended with code {process.returncode}; is the disk full?"
-        remedy = f"All that it said: {folder / 'log'}"
+        remedy = f"Its whole log: {folder / 'log'}"
         raise NotReady(f"The server did not start:\n{said}", remedy=remedy)
     # The interpreter of a virtual environment on Windows starts another one, with a pid of its own.
     if sys.platform != "win32" and server.pid != process.pid:
@@ -303,15 +305,15 @@ def start(arguments: Namespace, settings: Settings) -> int:
         process.wait()
         return _tell_of(server)
     model = "" if settings.model == EMBEDDED else f" -m {settings.model}"
-    write_note(f"Your server runs: {server.url} (model {server.models[0]}, pid {server.pid})")
-    write_note(f"  apply-service apply FILE SNIPPET{model}    asks it from now on")
-    write_note("  apply-service status    where its key is, for other clients and the page in the browser")
+    write_note(f"Your server is running: {server.url} (model {server.models[0]}, pid {server.pid})")
+    write_note(f"  apply-service apply FILE SNIPPET{model}    uses it from now on")
+    write_note("  apply-service status    shows where its key is, for other clients and the page in the browser")
     write_note("  apply-service stop")
     return OK
 
 
 def _tell_of(server: UserServer) -> int:
-    write_note(f"Your server runs already: {server.url}; stop it with `apply-service stop`.")
+    write_note(f"Your server is already running: {server.url}; stop it with `apply-service stop`.")
     return OK
 
 
@@ -329,15 +331,15 @@ def stop(_: Namespace, settings: Settings) -> int:
     with _opened(settings) as record:
         server = None if record is None else _read(record)
         if record is None or server is None:
-            write_note("No server of yours runs; start one with `apply-service start`.")
+            write_note("No server of yours is running; start one with `apply-service start`.")
             return OK
         _terminate(server, record)
         until = time.monotonic() + settings.drain_timeout_s + 10
         with spinning("waiting for edits that it has accepted"):
             while is_locked(record):
                 if time.monotonic() > until:
-                    message = f"The server (pid {server.pid}) still works on edits."
-                    raise NotReady(message, remedy=f"Wait, or end it: kill -9 {server.pid}")
+                    message = f"The server (pid {server.pid}) is still working on edits."
+                    raise NotReady(message, remedy=f"Wait, or end the server: kill -9 {server.pid}")
                 time.sleep(POLL_S)
     write_note("Your server has stopped.")
     return OK
@@ -354,8 +356,8 @@ def _terminate(server: UserServer, record: int) -> None:
             return
         # It lived after `pidfd_open`, so the descriptor is that of the server, if the pid is.
         if not _has_open(server.pid, record):
-            message = f"Your server runs where this command does not see it: here, its pid {server.pid} is not its own."
-            raise NotReady(message, remedy="Stop it in its own container.")
+            message = f"Your server runs in another container: process {server.pid} here is not that server."
+            raise NotReady(message, remedy="Stop it from its own container.")
         with contextlib.suppress(OSError):  # it has just ended, which Windows calls a wrong parameter
             if sys.platform == "linux" and pidfd is not None:
                 signal.pidfd_send_signal(pidfd, signal.SIGTERM)
@@ -388,7 +390,7 @@ def status(arguments: Namespace, settings: Settings) -> int:
         found = {} if server is None else {name: value for name, value in server._asdict().items() if name != "key"}
         write_json({"is_running": server is not None, "is_ready": is_ready, **found, "key_file": str(file)})
     elif server is None:
-        write_line("No server of yours runs; start one with `apply-service start`.")
+        write_line("No server of yours is running; start one with `apply-service start`.")
     elif not server.url:
         write_line(f"Your server is stopping; pid {server.pid}, model {server.models[0]}")
     else:

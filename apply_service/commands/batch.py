@@ -97,9 +97,11 @@ def _read_batch(arguments: Namespace, max_bytes: int) -> Json:
     try:
         batch = json.loads(read_bytes(name, max_bytes))
     except ValueError as error:
-        raise InvalidField(f"The batch is not JSON: {error}.", value=name, remedy="Write one JSON object.") from error
+        raise InvalidField(
+            f"The batch is not valid JSON: {error}.", value=name, remedy="Write one JSON object."
+        ) from error
     if not isinstance(batch, dict):
-        raise InvalidField("The batch is no JSON object.", value=name, remedy='Write {"edits": [...]}.')
+        raise InvalidField("The batch is not a JSON object.", value=name, remedy='Write {"edits": [...]}.')
     _refuse_contents(batch)
     return batch
 
@@ -127,7 +129,7 @@ class BatchFiles:
         source = read_as_judged(self.roots.resolve(name), self.max_bytes)
         self.n_bytes += len(source.data)
         if self.n_bytes > self.max_bytes:
-            message = "The files of the batch are too large together."
+            message = "The files of the batch are together larger than the limit."
             remedy = "Make several batches, or raise max_file_bytes (--max-file-bytes)."
             raise TooLarge(message, value=self.n_bytes, limit=self.max_bytes, remedy=remedy)
         return source
@@ -145,8 +147,10 @@ def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[
         changes = read_patch(reply.update) if reply.is_patch else ()
         for change in changes:
             if change.action in ("delete", "rename") and on_disk.roots.is_link(change.path):
-                message = f"{change.path} is a symbolic link: the patch would take away the file that it leads to."
-                remedy = "Name the file itself, or change the link by other means."
+                message = (
+                    f"{change.path} is a symbolic link: the patch would remove or rename the file that it points to."
+                )
+                remedy = "Name that file itself in the patch, or change the link with git."
                 raise UnsupportedParameter(message, value=change.path, remedy=remedy)
         of_patch = [name for change in changes for name in change.names if name]
         for name in of_patch if reply.is_patch else named_files(reply.update):
@@ -157,14 +161,16 @@ def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[
     asked = batch.get("edits")
     if not isinstance(asked, list) or not all(isinstance(edit, dict) for edit in asked):
         raise InvalidField(
-            'A batch holds "edits", a list of objects, or a "patch".', value="edits", remedy='Write {"edits": [...]}.'
+            'The batch has neither "edits", a list of objects, nor a "patch".',
+            value="edits",
+            remedy='Write {"edits": [...]}.',
         )
     edits = []
     for number, edit in enumerate(asked):
         _refuse_contents(edit)
         path = edit.get("path")
         if not isinstance(path, str):
-            raise InvalidField(f"edits.{number} names no file.", value=path, remedy='Give each edit a "path".')
+            raise InvalidField(f'edits.{number} has no "path".', value=path, remedy="Add the path of the file to edit.")
         sources[path] = on_disk.read(path)
         original = original_fields(sources[path].data, str(edit.get("encoding", on_disk.encoding)))
         edits.append({**edit, **original, "diff": wants_diff})
@@ -226,7 +232,7 @@ def _summary(answer: Json, *, is_written: bool, is_verbose: bool) -> Iterator[st
         yield head + (f": {item['status']}" if item["status"] != "ok" else "")
         if item["error"] is not None and item["error"]["code"] == CheckFailed.code:
             yield from output.findings(item)
-            yield "  Look at it without --in-place; --allow-doubt or --on-verdict CHECK=warn accept it."
+            yield "  Look at it without --in-place; --allow-doubt or --on-verdict CHECK=warn write it all the same."
         elif item["error"] is not None:
             yield f"  {item['error']['message']}"
             yield f"  {item['error']['remedy']}"

@@ -52,7 +52,12 @@ def run(arguments: Namespace, settings: Settings) -> int:
     folder = Roots([arguments.root]).folders[0]
     clients = all_clients(str(folder), None if settings.server == AUTO else settings.server, program=own_program())
     if (client := clients.get(arguments.client)) is None:
-        raise InvalidField("There is no such client.", value=arguments.client, limit=list(clients), remedy="Name one.")
+        raise InvalidField(
+            "This command does not know that client.",
+            value=arguments.client,
+            limit=list(clients),
+            remedy="Name one of these.",
+        )
     if not client.snippet:
         raise InvalidField(client.note, value=arguments.client, remedy="Use another client.")
     paths = [folder / name for name in client.files]
@@ -62,12 +67,12 @@ def run(arguments: Namespace, settings: Settings) -> int:
     if not arguments.write:
         write_note(f"{client.title}: {client.note}")
         if path is not None:
-            write_note(f"For {path}; --write adds it there:")
+            write_note(f"Add this to {path}, or let --write add it:")
         write_out(client.snippet)
         return OK
     if not paths or path is None:
         write_out(client.snippet)
-        message = "The configuration of this client is a program, which is not written."
+        message = "The configuration of this client is a program, which this command does not change."
         raise UnsupportedParameter(message, value=client.title, remedy="Add the lines above by hand.")
     from apply_service.edits.diff import unified_diff_text
 
@@ -81,7 +86,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
         message = f"The entry cannot be added: {error}."
         raise FileNotWritable(message, value=str(path), remedy="Add the lines above by hand.") from error
     if after == before:
-        write_note(f"{path} has it already.")
+        write_note(f"{path} already has this entry.")
         return OK
     write_diff(unified_diff_text(before, after, str(path)), settings)
     store.write_all([FileWrite(source, after.encode("utf-8"))])
@@ -203,21 +208,21 @@ def merged(text: str, client: Client) -> str:
     """The file's text with the client's entry; as it is if it has it.  Raises ValueError, which says why not."""
     if not client.keys:
         if text not in ("", client.text):
-            raise ValueError("the file exists and says something else")
+            raise ValueError("the file already exists and has other contents")
         return client.text
     form = FORMATS[Path(client.files[0]).suffix]
     wanted = place = form.load(text)
     for key in client.keys[:-1]:
         place = place.setdefault(key, {}) if isinstance(place, dict) else None
     if not isinstance(place, dict):
-        raise ValueError(f"{'.'.join(client.keys[:-1])} is no table there")
+        raise ValueError(f"{'.'.join(client.keys[:-1])} is not a table in the file")
     if place.setdefault(client.keys[-1], dict(client.entry)) != client.entry:
-        raise ValueError(f"there is another entry {client.keys[-1]}")
+        raise ValueError(f"the file already has another entry {client.keys[-1]}")
     if form.load(text) == wanted:
         return text
     new = form.insert(text, client.keys, client.entry)
     if form.load(new) != wanted:
-        raise ValueError("the file is of a form that this command does not know")
+        raise ValueError("this command does not know how to change a file written in this way")
     return new
 
 

@@ -64,7 +64,9 @@ def examine(settings: Settings) -> Iterator[Finding]:
         device = f"cuda: {torch.cuda.get_device_name()}" if is_cuda else f"cpu, {torch.get_num_threads()} threads"
         yield Finding("device", True, device)
     except ImportError as error:
-        yield Finding("device", isinstance(error, ModuleNotFoundError), f"cpu alone; torch cannot be imported: {error}")
+        yield Finding(
+            "device", isinstance(error, ModuleNotFoundError), f"only the CPU, because torch cannot be imported: {error}"
+        )
     try:
         is_ok, text = _examine_model(settings)
     except ApplyError as error:

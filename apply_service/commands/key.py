@@ -25,7 +25,9 @@ def run(arguments: Namespace, _: Settings) -> int:
         ring = load_keys(str(path)) if path.exists() else None
         if ring is not None and any(other.name == arguments.name for other in ring.keys):
             raise SettingsError(
-                "The file has a key of this name.", value=arguments.name, remedy="Choose another name, or remove it."
+                "The file already has a key of this name.",
+                value=arguments.name,
+                remedy="Choose another name, or remove that entry from the file.",
             )
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)  # the owner's alone

@@ -59,11 +59,16 @@ def run(arguments: Namespace, settings: Settings) -> int:
     host, _, port = (arguments.listen or "").rpartition(":")
     if arguments.listen is not None:
         if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-            message, remedy = "That is no address to listen on.", "Write --listen 127.0.0.1:8766."
+            message, remedy = "That is not an address to listen on.", "Write --listen 127.0.0.1:8766."
             raise SettingsError(message, value=arguments.listen, limit="HOST:PORT", remedy=remedy)
     else:
-        remedy = "Leave them out, or name an address by --listen."
-        refuse_given(arguments, ("keys_file", "allow_open"), "Over stdio nobody else can call", remedy)
+        remedy = "Leave them out, or name an address with --listen."
+        refuse_given(
+            arguments,
+            ("keys_file", "allow_open"),
+            "Without --listen only the program that starts this server can call it",
+            remedy,
+        )
     roots = Roots(arguments.root or ["."], own_places(settings, config=arguments.config))
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     store = open_store(arguments, settings)

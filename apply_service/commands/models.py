@@ -58,9 +58,11 @@ def run(arguments: Namespace, settings: Settings) -> int:
         )
     if action == "pull":
         offer, model = hub.ask(name), hub.known(name)
-        missing = "" if offer.n_missing == offer.n_bytes else f", {offer.n_missing / 2**20:,.1f} MiB of it to come"
+        missing = (
+            "" if offer.n_missing == offer.n_bytes else f", {offer.n_missing / 2**20:,.1f} MiB of it still to download"
+        )
         write_note(f"{model.hub_id}: {offer.n_bytes / 2**20:,.1f} MiB{missing}; licence: {offer.licence}")
-        pinned = "pinned" if model.revision else "the newest; not pinned, and kept once it is here"
+        pinned = "pinned" if model.revision else "the newest one; once downloaded, it is kept"
         write_note(f"Revision {offer.revision} ({pinned})")
         write_line(str(hub.pull(name, model.revision)))
         return OK

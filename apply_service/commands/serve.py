@@ -57,7 +57,7 @@ def greet(url: str, settings: Settings) -> None:
         write_note(f"  {url}/ is a page to try edits on.")
     write_note(f"  {url}/docs is the API; point a client of OpenAI or Morph at {url}/v1")
     write_note(f"  apply-service apply FILE SNIPPET --server {url}")
-    write_note("  Ctrl-C stops it; --log-level info tells each request.")
+    write_note("  Ctrl-C stops it; --log-level info shows each request.")
 
 
 def serve(

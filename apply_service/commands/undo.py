@@ -27,7 +27,9 @@ from apply_service.settings import Settings, own_places
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run `undo`; the exit code.  Raises ApplyError."""
     if arguments.root and not arguments.all:
-        raise UnsupportedParameter("--root has no effect without --all.", value="--root", remedy="Leave it out.")
+        raise UnsupportedParameter(
+            "--root has no effect without --all.", value="--root", remedy="Leave --root out, or add --all."
+        )
     store = open_store(arguments, settings)
     limits: dict[str, Any] = {"max_bytes": settings.max_file_bytes, "is_forced": arguments.force}
     try:
@@ -66,7 +68,7 @@ def recover(arguments: Namespace, settings: Settings) -> int:
         notes = journal.forget()
         if arguments.json:
             write_json(notes)
-        write_note(f"{len(notes)} interrupted batches are forgotten; their files are as they are.")
+        write_note(f"{len(notes)} interrupted batches are forgotten; their files stay as they are.")
         return OK
     recoveries = journal.recover()
     if arguments.json:
@@ -74,7 +76,7 @@ def recover(arguments: Namespace, settings: Settings) -> int:
     for recovery in recoveries:
         _note(recovery)
     if not recoveries:
-        write_note("Nothing was interrupted.")
+        write_note("No edit was interrupted.")
     return FILE if any(recovery.conflicts or recovery.rejected for recovery in recoveries) else OK
 
 
@@ -97,9 +99,9 @@ def _note(recovery: Recovery) -> None:
         return
     if not recovery.conflicts:
         files = ", ".join(recovery.restored) or "no file had been changed"
-        write_note(f"The batch of {recovery.started} was interrupted and is rolled back: {files}")
+        write_note(f"The batch of {recovery.started} was interrupted and has been rolled back: {files}")
         return
     write_note(f"The batch of {recovery.started} was interrupted, and cannot be rolled back:")
     for path in recovery.conflicts:
         write_note(f"  {path} was changed since, or its bytes are lost")
-    write_note("  Its files are as they are; apply-service recover --forget leaves them so.")
+    write_note("  Its files stay as they are; `apply-service recover --forget` ends this notice.")

@@ -227,7 +227,10 @@ def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, No
                 continue
             outcome = joined(scheduler.run_pass(item.decodings))
             if not isinstance(outcome, BaseException) and all(one.session is None for one in item.decodings):
-                outcome = Overloaded("the engine has no room", remedy="wait until other requests have ended")
+                outcome = Overloaded(
+                    "the engine has no memory left for this request",
+                    remedy="wait until others have ended, then try again",
+                )
     except StopIteration:
         return
     finally:

@@ -112,7 +112,9 @@ class Decoding:
         self._draft = replace(self._draft, token_ids=draft_ids)
         self._allowed = None if self.constraint is None else self.constraint.masks(self.output_ids, draft_ids)
         if self._allowed is not None and len(self._allowed) != len(draft_ids) + 1:
-            raise EngineFailure("masks of another length than the window", value=len(self._allowed))
+            raise EngineFailure(
+                "internal fault: the allowed tokens are not known for every place", value=len(self._allowed)
+            )
         self.stats.draft_s += time.perf_counter() - started
         last_id = self.output_ids[-1] if self.output_ids else self.prompt_ids[-1]
         return Window(self.session, last_id, draft_ids, self.sampling, self._allowed)

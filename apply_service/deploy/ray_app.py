@@ -49,7 +49,7 @@ class Server:
     def check_health(self) -> None:
         """Asked by Ray, which replaces a replica where this raises."""
         if not self._service.is_alive:
-            raise NotReady("the engine thread has ended", remedy="start another replica in its place")
+            raise NotReady("the thread that runs the models has ended", remedy="start another replica in its place")
 
     def __del__(self) -> None:
         """Called by Ray once the edits in it have ended, or have had their time."""

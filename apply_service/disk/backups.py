@@ -130,7 +130,7 @@ class BackupStore:
         undos = [self._newest(roots.resolve(other), max_bytes) for other in self._written_with(asked.backup)]
         for undo in undos:
             if undo.backup.edit != asked.backup.edit:
-                message = f"{undo.source.path} was edited again since; no file was changed."
+                message = f"{undo.source.path} has been edited again since then; no file was changed."
                 remedy = f"Take back that edit first: apply-service undo {undo.source.path}"
                 raise FileChanged(message, value=str(undo.source.path), remedy=remedy)
         return self._take_back([*undos, asked], is_forced=is_forced)
@@ -174,7 +174,9 @@ class BackupStore:
             raise NoBackup(message, value=str(source.path), remedy=remedy)
         if source.sha256 != backup.after_sha256:
             message = f"{source.path} was changed after the edit; it was left alone."
-            raise FileChanged(message, value=str(source.path), remedy=f"The bytes before the edit are in {entry}.")
+            raise FileChanged(
+                message, value=str(source.path), remedy=f"The file as it was before the edit is in {entry}."
+            )
         return Undo(source, backup, entry, before)
 
     def _take_back(self, undos: Sequence[Undo], *, is_forced: bool) -> list[Backup]:
@@ -229,8 +231,8 @@ class BackupStore:
     def _refuse_own(self, source: SourceFile) -> None:
         """Raises OutsideRoots: the file is one of the state folder."""
         if lies_in(source.target, self._state):
-            message = f"{source.path} lies in the state folder of apply-service itself."
-            raise OutsideRoots(message, value=str(source.target), remedy="Edit it by other means, if you must.")
+            message = f"{source.path} belongs to apply-service's own data and is never edited."
+            raise OutsideRoots(message, value=str(source.target), remedy="Name another file.")
 
 
 def _nearest_folder(target: Path) -> Path:
@@ -247,7 +249,10 @@ def _refuse_doubles(sources: Sequence[SourceFile]) -> None:
             identities.append((number.st_dev, number.st_ino))
         for identity in identities:
             if identity in names:
-                message, remedy = f"{names[identity]} and {source.path} are the same file.", "Change each file once."
+                message, remedy = (
+                    f"{names[identity]} and {source.path} are the same file.",
+                    "Combine their edits into one.",
+                )
                 raise InvalidField(message, value=[str(names[identity]), str(source.path)], remedy=remedy)
         names |= dict.fromkeys(identities, source.path)
 

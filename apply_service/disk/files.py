@@ -110,7 +110,7 @@ def read_source(path: str | Path, *, needs_folder: bool = True, max_bytes: int |
         if os.path.isdir(target):
             why = "it is a folder"
         elif needs_folder and not os.path.isdir(target.parent):
-            why = "there is no such folder"
+            why = "its folder does not exist"
         elif stat.S_ISREG((found := target.stat()).st_mode):
             with target.open("rb") as file:
                 data = read_within(file, str(path), max_bytes)
@@ -122,7 +122,9 @@ def read_source(path: str | Path, *, needs_folder: bool = True, max_bytes: int |
         return SourceFile(path, target, b"", exists=False)
     except OSError as error:
         why = error.strerror or str(error)
-    raise FileNotReadable(f"Cannot read {path}: {why}.", value=str(path), remedy="Name a regular file you may read.")
+    raise FileNotReadable(
+        f"Cannot read {path}: {why}.", value=str(path), remedy="Name a regular file that you may read."
+    )
 
 
 def read_as_judged(place: Path, max_bytes: int) -> SourceFile:
@@ -130,7 +132,8 @@ def read_as_judged(place: Path, max_bytes: int) -> SourceFile:
     elsewhere since."""
     source = read_source(place, needs_folder=False, max_bytes=max_bytes)
     if source.target != place:
-        message, remedy = f"{place} leads elsewhere since it was looked at.", "Try again when nothing else moves it."
+        message = f"{place} was moved or replaced by a link while this command ran."
+        remedy = "Try again when no other program changes it."
         raise OutsideRoots(message, value=str(source.target), remedy=remedy)
     return source
 
@@ -197,7 +200,7 @@ def refuse_read_only(source: SourceFile) -> None:
     """Raises FileNotWritable: the file may not be written by this user, or is marked as read-only, which is said to
     root, too."""
     if source.mode is not None and not (source.mode & 0o222 and os.access(source.target, os.W_OK)):
-        remedy = "Make it writable; on the command line --force changes it as it is."
+        remedy = "Make it writable, or on the command line add --force."
         raise FileNotWritable(f"Cannot write {source.path}: it is read-only.", value=str(source.path), remedy=remedy)
 
 
@@ -358,7 +361,7 @@ def _unwritable(source: SourceFile, why: str) -> FileNotWritable:
     return FileNotWritable(
         f"Cannot write {source.path}: {why}.",
         value=str(source.path),
-        remedy="Check the rights of the file and its folder.",
+        remedy="Check that you may write the file and its folder.",
     )
 
 

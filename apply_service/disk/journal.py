@@ -51,7 +51,7 @@ class FileState(NamedTuple):
         """Raises ValueError, TypeError: the values are no state."""
         sha256, mode, owner = values
         if not (sha256 is None or re.fullmatch("[0-9a-f]{64}", sha256)):
-            raise ValueError("no hash")
+            raise ValueError("a hash is not one")
         return cls(sha256, read_mode(mode), read_owner(owner))
 
 
@@ -167,24 +167,24 @@ class Note:
                 values = json.load(file)
             roots = Roots(values["roots"], [state, *guarded])
             if list(map(str, roots.folders)) != values["roots"]:
-                raise ValueError("a root is reached by a link")
+                raise ValueError("an allowed folder is reached through a link")
             steps = []
             for i, step in enumerate(values["steps"]):
                 target = roots.resolve(step["target"])
                 if str(target) != step["target"] or not re.fullmatch(r"\d{8,}\.bytes", step["kept"]):
-                    raise ValueError("a file is named in another way")
+                    raise ValueError("a file is not named by its full path")
                 kept = Path(*kept_folder(state, target), step["kept"])
                 before, after = FileState.read(step["before"]), FileState.read(step["after"])
                 steps.append(FileStep(str(target), before, after, kept, _temporary(target, path.stem, i)))
             above = {parent for step in steps for parent in Path(step.target).parents}
             for folder in values["folders"]:
                 if str(roots.resolve(folder)) != folder or Path(folder) not in above - set(roots.folders):
-                    raise ValueError("a folder is above none of its files")
+                    raise ValueError("a folder holds none of its files")
             return cls(tuple(steps), tuple(values["folders"]), str(values["started"]), tuple(values["roots"]))
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, ApplyError) as error:
             why = error.message if isinstance(error, ApplyError) else f"{type(error).__name__}: {error}"
-            message = f"A note in the journal is not one of an interrupted change set: {why}"
-            raise FileNotReadable(message, value=str(path), remedy="Look at it, then remove it.") from error
+            message = f"A note about an interrupted edit is damaged: {why}"
+            raise FileNotReadable(message, value=str(path), remedy=f"Look at {path}, then remove it.") from error
 
 
 def _temporary(target: Path, number: str, i: int) -> Path:
@@ -290,7 +290,8 @@ class Journal:
             lock = FileLock(folder / "lock")
             lock.acquire(timeout=LOCK_TIMEOUT_S)
         except Timeout as error:
-            message, limit, remedy = "Other changes are being written.", LOCK_TIMEOUT_S, "Try again when they are done."
+            message, limit = "Another apply-service process is writing files.", LOCK_TIMEOUT_S
+            remedy = "Try again when it has finished."
             raise FileNotWritable(message, value=str(self._folder / "lock"), limit=limit, remedy=remedy) from error
         except OSError as error:
             raise self._unusable(error) from error

@@ -69,7 +69,7 @@ class Roots:
         for name, folder in zip(folders, self.folders, strict=True):
             if not folder.is_dir():
                 raise FileNotReadable(
-                    f"{name} is no folder.", value=str(name), remedy="Name a folder that edits are allowed in."
+                    f"{name} is not a folder.", value=str(name), remedy="Name a folder in which files may be edited."
                 )
 
     def resolve(self, name: str) -> Path:
@@ -79,15 +79,19 @@ class Roots:
         root = next((folder for folder in self.folders if place.is_relative_to(folder)), None)
         if root is None:
             message = f"{name} is outside the allowed folders."
-            remedy = "Name a file inside of them, or allow its folder with --root."
+            remedy = "Name a file inside the allowed folders, or allow its folder with --root."
             raise OutsideRoots(message, value=str(place), limit=[str(folder) for folder in self.folders], remedy=remedy)
-        remedy = "Edit files of the project."
+        remedy = "Name another file inside the allowed folders."
         if any(lies_in(place, one) for one in self._guarded):
-            raise OutsideRoots(f"{name} belongs to apply-service itself.", value=str(place), remedy=remedy)
+            raise OutsideRoots(
+                f"{name} belongs to apply-service's own data and is never edited.", value=str(place), remedy=remedy
+            )
         if _is_of_git(place, root):
-            raise OutsideRoots(f"{name} belongs to git itself.", value=str(place), remedy=remedy)
+            raise OutsideRoots(
+                f"{name} belongs to git's own data and is never edited.", value=str(place), remedy=remedy
+            )
         if _is_other_name(place, self._guarded):
-            message = f"{name} is another name of a file that belongs to git or to apply-service itself."
+            message = f"{name} is a hard link to a file of git's or apply-service's own data, which is never edited."
             raise OutsideRoots(message, value=str(place), remedy=remedy)
         return place
 
@@ -102,7 +106,9 @@ class Roots:
         except (UnicodeEncodeError, RuntimeError):  # lone surrogates; no such user
             path = None
         if path is None:
-            raise InvalidField("That is no name of a file.", value=name, remedy="Send a path.")
+            raise InvalidField(
+                "That is not the name of a file.", value=name, remedy="Send the path of a file, such as src/app.py."
+            )
         if path.is_absolute():
             return path
         places = [folder / path for folder in self.folders]

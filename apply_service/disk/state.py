@@ -61,7 +61,7 @@ def open_private(path: Path, flags: int) -> int:
         if not _is_ours(found):
             raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
         if flags & os.O_TRUNC and found.st_nlink > 1:  # a copy of the folder may be one of links; it is only read
-            raise OSError(errno.EMLINK, "it has another name", str(path))
+            raise OSError(errno.EMLINK, "it is a hard link", str(path))
         if flags & os.O_TRUNC:
             os.ftruncate(descriptor, 0)
     except BaseException:

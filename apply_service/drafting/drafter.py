@@ -43,7 +43,7 @@ def check_drafter(name: str, *, has_draft_model: bool) -> None:
         "this service has no draft model",
         value=name,
         limit=legal,
-        remedy="name another drafter, or set draft_model to a smaller model with the target's tokenizer",
+        remedy="name another drafter, or set draft_model to a smaller model with the same tokenizer as the model",
     )
 
 

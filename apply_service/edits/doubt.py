@@ -93,7 +93,7 @@ def find_doubt(
         return _doubt_of_instruction(job.original, merged) if job.instruction.strip() else None
     known = (prediction.text, *(one.text for one in prediction.readings))
     if merged not in known:  # also where a format determines it
-        message = f"the model's text is no reading of the edit that is known; {_own_lines(prediction, merged)}"
+        message = f"the model read the edit in another way than this program can; {_own_lines(prediction, merged)}"
         return Verdict(DOUBT, "warning", message)
     if prediction.determined:
         return None
@@ -113,7 +113,7 @@ def find_doubt(
     does = f"this one would {tell_difference(keep_all(job.original), this) or 'change nothing'}"
     sure = in_words(chance if confidence is None else confidence)
     if is_by_model and confidence is None:
-        sure = "nobody counted how often this model is right"
+        sure = "how often this model is right was not measured"
     if chance_but_for_blanks(prediction, merged) >= thresholds.apply and not is_by_model:
         return Verdict(DOUBT, "pass", f"blank lines may differ; {sure}")
     others = other_readings(prediction, merged)[:1]
@@ -138,8 +138,8 @@ def _own_lines(prediction: Prediction, merged: str) -> str:
     lines = merged.split("\n")
     own = [n for n, line in enumerate(lines) if line.strip() not in known]
     if not own:
-        return "all of its lines stand in the file or the edit; look where"
-    return f"its own is {_name_lines(own, dict(enumerate(lines)))}"
+        return "all lines of its text are in the file or the edit, but look where it put them"
+    return f"found in neither the file nor the edit: {_name_lines(own, dict(enumerate(lines)))}"
 
 
 def what_to_show(ops: Sequence[LineOp]) -> list[str]:
@@ -202,8 +202,9 @@ def choose_reading(prediction: Prediction, wanted: str) -> Prediction:
     texts = {reading_id(one.text): one.ops for one in prediction.readings} | {ids[0]: prediction.ops}
     ops = texts.get(by_number.get(wanted, wanted))
     if ops is None:
-        message, remedy = "the edit has no such reading for this file", "repeat the edit without `reading`"
-        raise UnknownReading(message, value=wanted, limit=ids, remedy=f"{remedy}, and name one that the answer tells")
+        message = f"{wanted} is not a reading of this edit"
+        remedy = "send it without `reading`, then choose one that the answer lists"
+        raise UnknownReading(message, value=wanted, limit=ids, remedy=remedy)
     lines = texts_of(ops, prediction.update_lines)
     return replace(prediction, ops=ops, update_lines=lines, certainty=Certainty.CERTAIN, reasons=(), determined=True)
 

@@ -22,7 +22,7 @@ from itertools import groupby
 from typing import Self
 
 from apply_service.edits.diff import ChangedLines, diff_lines
-from apply_service.errors import AlteredBytes, BadEncoding, NulByte
+from apply_service.errors import REPORT_FAULT, AlteredBytes, BadEncoding, NulByte
 from apply_service.types import LineOp
 
 MARK = "\ufeff"
@@ -91,19 +91,21 @@ def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
     except UnicodeDecodeError as error:
         offset = error.start + len(mark)
         raise BadEncoding(
-            f"byte {offset} (0x{data[offset]:02x}) is not {codec}",
+            f"byte {offset} (0x{data[offset]:02x}) is not valid {codec}",
             value=offset,
             limit=codec,
             remedy=hint or "say what the file is encoded in, such as cp1252, latin-1 or utf-16",
         ) from None
     if "\0" in text:
         raise NulByte(
-            "the file holds a NUL character", value=text.index("\0"), remedy=hint or "send text, not binary data"
+            "the file contains a NUL character", value=text.index("\0"), remedy=hint or "send text, not binary data"
         )
     source = SourceText(text, codec + SIGNATURE if mark else codec)
     if encode(text, source) != data:
         raise BadEncoding(
-            f"the file's bytes would change on their way through {codec}", value=encoding, remedy="convert it to UTF-8"
+            f"the file would change when it is read and written as {codec}",
+            value=encoding,
+            remedy="convert the file to UTF-8",
         )
     return source
 
@@ -111,7 +113,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
 def refuse_nul(what: str, text: str) -> None:
     """Raises NulByte: the text holds a NUL character, with which nobody could edit it again; `value` is its index."""
     if (at := text.find("\0")) >= 0:
-        raise NulByte(f"{what} holds a NUL character", value=at, remedy="send text, not binary data")
+        raise NulByte(f"{what} contains a NUL character", value=at, remedy="send text, not binary data")
 
 
 def encode(text: str, source: SourceText) -> bytes:
@@ -140,7 +142,7 @@ def _python_name(encoding: str) -> str:
         "no such text encoding",
         value=encoding,
         limit=["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252", "..."],
-        remedy="name one that Python knows",
+        remedy="name an encoding that Python knows",
     )
     try:
         name = codecs.lookup(base.removesuffix(SIGNATURE)).name.replace("_", "-")
@@ -277,9 +279,9 @@ def refuse_altered(original_text: str, merged_text: str, ops: Sequence[LineOp]) 
 
 def _altered(row: int) -> AlteredBytes:
     return AlteredBytes(
-        f"line {row + 1} of the file, or what follows it, would change outside the edit",
+        f"merging would also change line {row + 1} or later, which the edit does not touch, so nothing was merged",
         value=row + 1,
-        remedy="send the edit in another format, and report it: this is a fault of the service",
+        remedy=f"{REPORT_FAULT}, and try another edit format",
     )
 
 

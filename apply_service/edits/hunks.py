@@ -186,7 +186,7 @@ def merge_hunks(
         runs = groupby(zip(is_gap, hunk.lines, strict=True), key=lambda pair: pair[0])
         cut = [tuple(line for _, line in run) for gap, run in runs if not gap]
         if len(cut) > 1:
-            trust.doubt(f"{hunk.label}: leaves lines out by a marker")
+            trust.doubt(f"{hunk.label}: leaves lines out with a marker")
         parts += (QuotedHunk(hunk.label, lines, scopes=hunk.scopes) for lines in cut)
     lost = [] if is_ordered else [hunk for hunk in parts if hunk.old and not file.stands(hunk.old)]
     if 0 < len(lost) < len(parts):
@@ -194,7 +194,7 @@ def merge_hunks(
         written = FileLines(_text(_write(file, list(update_lines), others, Trust())))
         if all(len(written.find(hunk.old, 2, Likeness.EXACT)) == 1 for hunk in lost):
             _write(file, list(update_lines), others, trust)
-            trust.doubt(f"{lost[0].label}: changes what another one wrote")
+            trust.doubt(f"{lost[0].label}: changes lines that another part of the edit writes")
             merged = _text(_write(written, update_lines, lost, trust))
             return trust.prediction_of(original, merged, update_lines)
     return trust.prediction(_write(file, update_lines, parts, trust, is_ordered=is_ordered), update_lines)
@@ -210,7 +210,7 @@ def _write(
     """The operations of the hunks.  `update_lines` is changed to the lines that the hunks read and write."""
     places = _find_places(file, hunks, trust)
     if is_ordered and any(a.start > b.start for a, b in pairwise(places)):
-        trust.doubt("the hunks are not in the file's order")
+        trust.doubt("the hunks stand in another order than in the file")
     canvas = _Canvas(file, update_lines, trust)
     for hunk, place in sorted(zip(hunks, places, strict=True), key=lambda placed: (placed[1].start, placed[1].end)):
         canvas.draw(hunk, place)
@@ -247,13 +247,13 @@ def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> 
         for scope in hunk.scopes if hunk.scopes_bind else ():
             # Doubt a scope that the file lacks, even if the lines below it are found exactly.
             if not _rows_of_scope(file, scope, 0, len(file)):
-                trust.doubt(f"{hunk.label}: no scope {scope[:100]!r}")
+                trust.doubt(f"{hunk.label}: the file has no scope {scope[:100]!r}")
         quoted = zip((line for line in hunk.lines if line.kind != "add"), place.rows, strict=False)
         if place.likeness is Likeness.TRAILING and any(
             line.kind == "remove" and row is not None and line.text.strip() and file.lines[row] != line.text
             for line, row in quoted
         ):
-            trust.doubt(f"{hunk.label}: replaced lines end in blanks that it doesn't quote")
+            trust.doubt(f"{hunk.label}: the lines that it replaces end in blanks, which it does not show")
         if place.likeness in DOUBTS and not place.is_applied:
             trust.doubt(f"{hunk.label}: {DOUBTS[place.likeness]}")
         chosen.append(place)
@@ -267,7 +267,7 @@ def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range,
     label = hunk.label
     if hunk.stated_line is not None and file.stands_at(hunk.old, hunk.stated_line):
         if not hunk.is_well_formed:
-            trust.doubt(f"{label}: not unique, taken at the line it states")
+            trust.doubt(f"{label}: fits several places; the line that it states was taken")
         return Place(tuple(range(hunk.stated_line, hunk.stated_line + len(hunk.old))), Likeness.EXACT)
     if hunk.is_at_end and places[-1].end == len(file):
         return places[-1]
@@ -277,12 +277,12 @@ def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range,
     scoped = [place for place in places if place.start < ends[bisect_right(firsts, place.start)]]
     if len(scoped) == 1:
         if not hunk.scopes_bind or len(scopes) > 1:
-            trust.doubt(f"{label}: not unique, settled by its scope")
+            trust.doubt(f"{label}: fits several places; the one in its scope was taken")
         return scoped[0]
     places = scoped or places
     fitting = [place for place in places if room.start <= place.start and place.end <= room.stop]
     if len(fitting) == 1:
-        trust.doubt(f"{label}: not unique, settled by the order of the hunks")
+        trust.doubt(f"{label}: fits several places; the one between its neighbours was taken")
         return fitting[0]
     places = fitting or places
     chosen = min(places, key=lambda place: abs(place.start - expected))
@@ -318,15 +318,15 @@ def _gap(file: FileLines, hunk: QuotedHunk, trust: Trust) -> int:
     if len(file) == 0 or hunk.is_at_end:
         return len(file)
     if hunk.stated_line is not None and hunk.stated_line <= len(file):
-        trust.doubt(f"{hunk.label}: no context, placed by its line number alone")
+        trust.doubt(f"{hunk.label}: shows no line of the file and was placed by its line number alone")
         return hunk.stated_line
     if hunk.scopes_bind and not hunk.scopes:
-        trust.doubt(f"{hunk.label}: quotes no line, appended to the file")
+        trust.doubt(f"{hunk.label}: shows no line of the file and was appended to it")
         return len(file)
     spans = _scope_spans(file, hunk.scopes)
     if not spans:
         raise _needs_context(hunk, "it quotes no line of the file")
-    trust.guess(f"{hunk.label}: no context, placed at the end of its scope")
+    trust.guess(f"{hunk.label}: shows no line of the file and was placed at the end of its scope")
     return spans[0][1]
 
 
@@ -336,14 +336,14 @@ def _find_lost(file: FileLines, hunk: QuotedHunk, n_lost: int, trust: Trust) -> 
     if len(made) == 1:
         is_shown = sum(bool(line.strip()) for line in hunk.new) >= MIN_MADE
         tell = trust.doubt if is_shown else trust.guess
-        tell(f"{hunk.label}: not found, but its result stands in the file already")
+        tell(f"{hunk.label}: its old lines are not in the file, which already has the new ones")
         return made[0]._replace(is_applied=True)
     if n_lost > MAX_SEARCHED:
         raise _needs_context(hunk, f"its lines are not in the file, and neither are those of {MAX_SEARCHED} others")
     found, shown = find_similar(file, hunk.old), nearest_lines(file, hunk.old)
     if not found:
         raise _needs_context(hunk, "its lines are not in the file", shown)
-    trust.guess(f"{hunk.label}: not found, taken at the most similar lines:\n{shown}")
+    trust.guess(f"{hunk.label}: its lines are not in the file; the most similar ones were taken:\n{shown}")
     if len(found) > 1 and found[0].score - found[1].score < CLEAR_MARGIN:
         trust.note(f"{hunk.label}: several places are similar")
     return found[0]
@@ -390,7 +390,7 @@ class _Canvas:
             return
         key = (place.start, hunk.old, hunk.new)
         if key in self._drawn:
-            self._trust.doubt(f"{hunk.label}: repeats an earlier one")
+            self._trust.doubt(f"{hunk.label}: repeats an earlier change")
             return
         self._drawn.add(key)
         reindent = Reindent({})
@@ -402,7 +402,7 @@ class _Canvas:
         for line in hunk.lines:
             if line.kind == "add":
                 if is_new_gap and self._added.get(gap):
-                    self._trust.doubt(f"{hunk.label}: another one adds lines at the same place")
+                    self._trust.doubt(f"{hunk.label}: another change adds lines at the same place")
                 is_new_gap = False
                 text = reindent.apply(line.text)
                 self._added[gap].append(LineOp("take", None, line.update_line, text))
@@ -419,7 +419,7 @@ class _Canvas:
                 raise MalformedEdit(
                     f"{self._dropped[row]} and {hunk.label} both change line {row + 1}",
                     value=self._file.lines[row][:200],
-                    remedy="state each change only once",
+                    remedy="combine them into one",
                 )
             else:
                 self._dropped[row] = hunk.label
@@ -427,7 +427,7 @@ class _Canvas:
         if hunk.old_lacks_newline or hunk.new_lacks_newline:
             says_newline = not hunk.old_lacks_newline if place.rows else self._file.has_final_newline
             if place.end != len(self._file) or says_newline != self._file.has_final_newline:
-                self._trust.doubt(f"{hunk.label}: is wrong about the final newline")
+                self._trust.doubt(f"{hunk.label}: is wrong about the newline at the end of the file")
             else:
                 self._has_newline = not hunk.new_lacks_newline
 
@@ -435,7 +435,7 @@ class _Canvas:
         """Every line of the file once and in order.  New lines come behind all removed lines of their stretch."""
         if contested := sorted(self._shown.keys() & self._dropped.keys()):
             row = contested[0]
-            self._trust.doubt(f"{self._dropped[row]}: changes line {row + 1}, which another one keeps")
+            self._trust.doubt(f"{self._dropped[row]}: changes line {row + 1}, which another change keeps")
         ops: list[LineOp] = []
         takes: list[LineOp] = []
         lines = [*self._file.lines, ""] if self._file.has_final_newline else self._file.lines

@@ -62,7 +62,7 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     found = read_replacements(update)
     if not found:
         raise MalformedEdit(
-            "there is no edit in the JSON, or it is not whole",
+            "the JSON has no edit, or is cut short",
             value=update[:200],
             remedy='send {"old_string": "...", "new_string": "..."} as JSON, or a list of such objects',
         )

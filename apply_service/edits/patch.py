@@ -69,7 +69,7 @@ def read_patch(patch_text: str) -> tuple[FileChange, ...]:
     if strays:
         line = update.split("\n")[strays[0]]
         raise MalformedEdit(
-            f"line {strays[0] + 1} is no part of a patch", value=line[:200], remedy="send the patch alone"
+            f"line {strays[0] + 1} is not part of the patch", value=line[:200], remedy="send only the patch"
         )
     return changes
 
@@ -99,7 +99,7 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
             name = result.path or result.source or ""
             if name in made:
                 raise MalformedEdit(
-                    f"the patch changes {name} twice", value=name, remedy="state one change of each file"
+                    f"the patch changes {name} twice", value=name, remedy="combine both changes into one"
                 )
             made.add(name)
             results.append(result)
@@ -115,15 +115,17 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
         alike = [path for path in files if is_same_file(source, path)] if source else list(files)
         if len(alike) != 1:
             raise MalformedEdit(
-                "the patch is for a file that is not there",
+                "the patch is for a file that does not exist or was not sent",
                 value=source,
                 limit=sorted(files)[:50],
-                remedy="send the file, by the path that the patch names",
+                remedy="send the file under the path that the patch names",
             )
         source = alike[0]
     target = change.new_path or source or change.path
     if (source is None or change.new_path is not None) and target in taken and files.get(target):
-        raise MalformedEdit(f"the patch creates {target}, which exists", value=target, remedy="change it instead")
+        raise MalformedEdit(
+            f"the patch creates {target}, which already exists", value=target, remedy="send a change of it"
+        )
     original = "" if source is None else files[source]
     # Its own part of the patch, numbered anew: the time for a file must not grow with the number of files.
     part, hunks = list[str](), []
@@ -134,7 +136,7 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
         part += lines[first - 1 : last + 1]
     update = "\n".join([*part, ""])
     prediction = apply_change(original, update, replace(change, hunks=tuple(hunks)), Trust())
-    remedy = "quote the lines around each change exactly"
+    remedy = "quote the lines around each change exactly as they stand in the file"
     if prediction.certainty is Certainty.GUESS:
         raise NeedsMoreContext(f"{target}: " + "; ".join(prediction.reasons), value=target, remedy=remedy)
     if prediction.certainty is Certainty.LIKELY:
@@ -143,7 +145,7 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
             # with other blanks alone, its new lines would have to be other than the patch has them
             if hunk.old and any(place.likeness > Likeness.EDGES for place in file.find(hunk.old, limit=1)):
                 raise NeedsMoreContext(
-                    f"{target}: {hunk.label} stands in the file with other indentation or blanks",
+                    f"{target}: {hunk.label} is in the file only with other indentation or blanks",
                     value=hunk.anchor,
                     remedy=remedy,
                 )

@@ -162,7 +162,10 @@ def detect_format(update: str, *, named: str | None, original: str = "") -> str:
         return _Reader(update, original).format
     if named not in EDIT_FORMATS:
         raise UnknownEditFormat(
-            "no such edit format", value=named, limit=list(EDIT_FORMATS), remedy="name one of these, or none"
+            "no such edit format",
+            value=named,
+            limit=list(EDIT_FORMATS),
+            remedy="name one of these, or leave the format out",
         )
     return named
 
@@ -530,12 +533,12 @@ class _Reader:
             severity: Severity = "warning" if is_code and name != "whole_file" else "pass"
             told = self._lines[left[0]].strip()[:80]
             n = "1 line" if len(left) == 1 else f"{len(left)} lines"
-            findings.append(Verdict(CHECK, severity, f"{n} around the edit left out: {told!r}"))
+            findings.append(Verdict(CHECK, severity, f"{n} around the edit ignored: {told!r}"))
             unused = [f for f in in_code if not f.path or is_same_file(f.path, self._path)]
             others_in_code = {at for fence in unused for at in fence.body}
             first = next((self._lines[at].strip() for at in left if at in others_in_code), None)
             if first is not None and name != "whole_file":
-                findings.append(Verdict(DOUBT, "warning", f"code of the reply was left out: {first[:80]!r}"))
+                findings.append(Verdict(DOUBT, "warning", f"code in the reply was ignored: {first[:80]!r}"))
         if names_left := sorted({path for path in others if path}):
             named = self._paths(name)
             is_own = self._path is not None and any(is_same_file(path, self._path) for path in named)
@@ -633,10 +636,10 @@ class _Reader:
             fences = sorted([*mine, *(fence for fence in fences if fence.path is None)], key=lambda f: f.opening)
         elif len(named) > 1 and any(fence.is_surely_named for fence in fences):
             raise MalformedEdit(
-                "the reply is for several files, and none of them is known to be this one",
+                "the reply is for several files, and it is not clear which of them is this one",
                 value=self._path,
                 limit=sorted(named),
-                remedy="send `path`, as the reply names it",
+                remedy="send the `path` of the file, as the reply names it",
             )
         return self._without_others(fences)
 
@@ -776,7 +779,7 @@ class _Reader:
                 pieces.append((order, range(code[0], code[-1] + 1) if code else range(0)))
         if not pieces:
             told = join(self._lines, prose[0])
-            raise MalformedEdit("the reply is prose without code", value=told, remedy="send the lines that change")
+            raise MalformedEdit("the reply has prose but no code", value=told, remedy="send the lines that change")
         used = [at for _, code in pieces for at in code]
         if len(pieces) > 1 or not used:
             parts = [(order, self._lines[code.start : code.stop]) for order, code in pieces]
@@ -785,7 +788,9 @@ class _Reader:
         end = next((span.start for span in prose if span.start > used[-1]), len(self._lines))
         edit = self._found("lazy_snippet", "\n".join(self._lines[used[0] : end]), used, ())
         if (order := pieces[0][0]) and self._is_prose_file and not self._original.strip():
-            edit = edit.but(DOUBT, f"this sentence was left out, but a new page has nothing to change: {order[:80]!r}")
+            edit = edit.but(
+                DOUBT, f"this sentence was ignored, because a new page has nothing to change: {order[:80]!r}"
+            )
         return edit
 
     def _read_snippet(self) -> FoundEdit:

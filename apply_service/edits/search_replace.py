@@ -65,7 +65,7 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     hunks = [_read_hunk(block, lines, file, about.path, trust) for block in blocks]
     if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
         if original:
-            trust.doubt("the file holds nothing but blanks, which are replaced")
+            trust.doubt("the file has nothing but blanks, which are replaced")
         return trust.prediction_of(original, "\n".join([*hunks[0].new, ""]), lines)
     for hunk in hunks:
         if original.strip() and not hunk.quotes:
@@ -214,7 +214,9 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
         path, label = mark.path or path, f"block {len(blocks) + 1}"
         try:
             if mark.kind != "open":
-                raise _malformed(f"line {at + 1} begins no block as it stands here", line)
+                raise _malformed(
+                    f"line {at + 1} is a marker inside or at the end of a block, but no block begins above it", line
+                )
             block = _read_block(lines, marks, at, label)
         except MalformedEdit as error:
             n_broken += 1
@@ -251,7 +253,9 @@ def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, l
         elif inner.kind == "divide":
             dividers[-1].append(at)
         elif not dividers[-1]:
-            what = "has no divider =======" if len(open_at) == 1 else "holds a lone marker in its text"
+            what = (
+                "has no divider =======" if len(open_at) == 1 else "has a marker in its text that belongs to no block"
+            )
             raise _malformed(f"{label} (line {open_at[-1] + 1}) {what}", lines[open_at[-1]])
         elif len(open_at) > 1:
             open_at.pop()
@@ -277,10 +281,10 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
     in the new text; TooLarge: the block holds more than `MAX_DIVIDERS` dividers, each of which would be tried."""
     if len(block.dividers) > MAX_DIVIDERS:
         raise TooLarge(
-            f"{block.label}: too many lines may divide its old text from the new",
+            f"{block.label}: too many of its lines look like the divider =======",
             value=len(block.dividers),
             limit=MAX_DIVIDERS,
-            remedy="write \\======= where the file holds such a line",
+            remedy="write \\======= where the file itself has such a line",
         )
     found = []
     for divider in block.dividers:
@@ -305,9 +309,9 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
         return whole
     elif len(found) > 1 and spare:
         raise MalformedEdit(
-            f"{block.label}: its new text holds a divider",
+            f"{block.label}: its new text has a line like the divider =======",
             value=spare[0],
-            remedy="end each block with >>>>>>> REPLACE; write \\======= where the file shall hold such a line",
+            remedy="end each block with >>>>>>> REPLACE; write \\======= where the file itself has such a line",
         )
     return hunk
 
@@ -338,9 +342,9 @@ def _read_sides(block: SearchBlock, old: Numbered, new: Numbered, file: FileLine
     for _, text in new:
         if _is_line_note(text) and text not in texts:
             raise MalformedEdit(
-                f"{block.label}: its new text holds a note of line numbers",
+                f"{block.label}: its new text has a line like :start_line:, which belongs above the old text",
                 value=text[:200],
-                remedy="put :start_line: above the old text, or write \\:start_line: where the file shall hold it",
+                remedy="put :start_line: above the old text, or write \\:start_line: where the file itself has it",
             )
     escaped = {text for _, text in old if text.startswith("\\")}
     new = [(at, text if text in escaped else _unescaped(text)) for at, text in new]

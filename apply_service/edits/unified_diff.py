@@ -67,7 +67,7 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     hunks = [hunk for change in text.changes for hunk in change.hunks]
     if hunks and not has_header and (text.strays or any(hunk.old == hunk.new for hunk in hunks)):
         raise MalformedEdit(
-            "the diff has no @@ lines, and not every line has its sign",
+            "the diff has no @@ lines, and some of its lines do not begin with a blank, - or +",
             value=update[:200],
             remedy="begin each hunk with @@, and each of its lines with a blank, - or +",
         )
@@ -77,7 +77,7 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
 
 
 def _no_hunk(update: str) -> MalformedEdit:
-    return MalformedEdit("there is no hunk in the diff", value=update[:200], remedy="send @@ hunks with - and + lines")
+    return MalformedEdit("the diff has no hunk", value=update[:200], remedy="send hunks: @@, then - and + lines")
 
 
 # -- applying ----------------------------------------------------------------------------------------------------------
@@ -126,9 +126,9 @@ def _without_ends(exact: Prediction, original: str, lf_update: str) -> Predictio
         is_another = written[0].original_line not in (None, 0)  # a kept line that begins with such a character itself
         if not texts[0].startswith(MARK) or is_elsewhere or is_another:
             raise MalformedEdit(
-                "the edit moves the byte-order mark or takes it away",
+                "the edit moves or removes the byte-order mark (U+FEFF) that begins the file",
                 value="U+FEFF",
-                remedy="keep it at the beginning, and remove it by other means",
+                remedy="keep it where it is; to remove it, save the file in an editor as UTF-8 without BOM",
             )
         texts[0] = texts[0].removeprefix(MARK)
     ops, rest = [], iter(texts)
@@ -181,7 +181,7 @@ def read_hunk_header(line: str) -> HunkHeader:
     """Raises MalformedEdit for a combined diff, which has no single original."""
     if re.match(r"@@@+ -", line):
         raise MalformedEdit(
-            "a combined diff has several originals", value=line[:200], remedy="send a diff of two texts"
+            "this is a combined diff (of a merge)", value=line[:200], remedy="send a diff of two versions of the file"
         )
     if match := _NUMBERS.match(line):
         old_start, old_count, new_start, new_count = (int(number or 1) for number in match.groups()[:4])
@@ -197,7 +197,7 @@ def _unquoted(name: str) -> str:
         return name
     if not _IN_QUOTES.fullmatch(name):
         raise MalformedEdit(
-            "the diff names a file in quotes that are not closed", value=name[:200], remedy="send the whole name"
+            "the diff has a file name in quotes that are not closed", value=name[:200], remedy="close the quotes"
         )
     data = b"".join(
         bytes([int(octal, 8) & 255]) if octal else _ESCAPES.get(escape, escape).encode() if escape else plain.encode()
@@ -223,9 +223,9 @@ def parse_diff(update: str) -> PatchText:
 
 def _damaged_mode(line: str) -> MalformedEdit:
     return MalformedEdit(
-        "the diff does not say which mode the file gets",
+        "the diff changes the file mode, but does not say which mode the file had and gets",
         value=line[:200],
-        remedy="write `old mode 100644` and `new mode 100755`, or no modes",
+        remedy="write both, such as `old mode 100644` and `new mode 100755`, or neither",
     )
 
 
@@ -272,7 +272,11 @@ class _Section:
             which, _, name = rest.partition(" ")
             self._names["old" if which == "from" else "new"] = _unquoted(name)
         elif line.startswith("Binary files ") or line == "GIT binary patch":
-            raise MalformedEdit("the diff is of a binary file", value=line[:200], remedy="only text can be edited")
+            raise MalformedEdit(
+                "the diff is of a binary file",
+                value=line[:200],
+                remedy="apply it with git; only text can be edited here",
+            )
         else:
             return False
         return True
@@ -289,9 +293,9 @@ class _Section:
             if name != NOTHING:
                 if self._git_name and not is_same_file(_bare(name), self._git_name):
                     raise MalformedEdit(
-                        f"the diff names {self._git_name} and another file in one header",
+                        f"one header of the diff names two files: {self._git_name} and {_bare(name)}",
                         value=name[:200],
-                        remedy="name the same file in `diff --git`, --- and +++; `rename from` and `rename to` move it",
+                        remedy="name one file in `diff --git`, --- and +++; to move it, add `rename from` and `to`",
                     )
                 self._names["old" if is_old else "new"] = _bare(name)
             else:
@@ -305,7 +309,7 @@ class _Section:
         moves = old != new and (says_move or "git" in self._says) and not (is_new or is_deleted)
         if moves and not (says_move or self.has_names or self.hunks):
             raise MalformedEdit(
-                "the header of a file stands alone: the diff may be cut short",
+                "the diff has the header of a file but no change of it: it may be cut short",
                 value=f"{old} {new}"[:200],
                 remedy="send the whole diff; a renamed file has lines `rename from` and `rename to`",
             )
@@ -402,7 +406,7 @@ class _Parser:
                 ended |= sides.get(before[1][:1], {"+", "-"})
             elif text and ended & sides.get(text[:1], {"+", "-"}):
                 raise MalformedEdit(
-                    f"line {at + 1} of the diff follows a line without newline, which can only be the last of its file",
+                    f"line {at + 1} of the diff follows `\\ No newline at end of file`, which ends the file",
                     value=text[:200],
                     remedy="write `\\ No newline at end of file` below the last line alone",
                 )

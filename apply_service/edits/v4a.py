@@ -96,7 +96,7 @@ def parse_v4a(update: str) -> PatchText:
     ends = {end for _, end in spans}
     for at in strays:
         if at - 1 in ends and len(lines[at].split()) < MIN_WORDS:
-            raise _malformed(f"line {at + 1} right after the patch is no part of it", lines[at])
+            raise _malformed(f"line {at + 1} right after the patch does not belong to it", lines[at])
     return PatchText(tuple(changes), strays)
 
 
@@ -108,7 +108,7 @@ def _read_changes(lines: Sequence[str], rows: range) -> Iterator[FileChange]:
     while at < rows.stop:
         named = _read_file_line(lines[at].lstrip(" \t"))
         if named is None:
-            raise _malformed(f"line {at + 1} names no file", lines[at])
+            raise _malformed(f"line {at + 1} should name a file", lines[at])
         action, path = named
         end = next((k for k in range(at + 1, rows.stop) if _read_file_line(lines[k]) is not None), rows.stop)
         body = range(at + 1, end)
@@ -117,7 +117,7 @@ def _read_changes(lines: Sequence[str], rows: range) -> Iterator[FileChange]:
             new_path = line.partition(":")[2].strip() if line.startswith(MOVE_WORDS) else ""
             hunks = tuple(_read_hunks(lines, body[1:] if new_path else body))
             if not hunks and not new_path:
-                raise _malformed(f"the patch says nothing about {path}", "")
+                raise _malformed(f"the patch names {path} but does not change it", "")
             yield FileChange(path, "rename" if new_path else action, new_path or None, hunks)
         elif action == "create":
             if bare := next((k for k in body if lines[k].strip() and lines[k][0] != "+"), None):
@@ -150,7 +150,7 @@ def _read_hunks(lines: Sequence[str], rows: range) -> Iterator[QuotedHunk]:
         body = lines[start:end]
         is_at_end = at < rows.stop and lines[at].rstrip() == END_OF_FILE
         if at < rows.stop and lines[at].startswith(DIRECTIVE) and not is_at_end:
-            raise _malformed(f"line {at + 1} is no directive of a patch", lines[at])
+            raise _malformed(f"line {at + 1} is not a directive of a patch", lines[at])
         at += is_at_end
         if scopes and not body:
             raise _malformed(f"line {at} names a place but no change follows", lines[at - 1])

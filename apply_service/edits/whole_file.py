@@ -53,18 +53,18 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     if fence is None:
         first = next((line for line in lines if line.strip()), "")
         if is_sentence(first) and first not in original and find_fences(lines):
-            trust.doubt("its first line may be said about the file")
+            trust.doubt("the first line may be a remark about the file")
     else:
         if fence.closing == len(lines):
-            trust.doubt("the fence around the file has no end: it may be cut short")
+            trust.doubt("the code block with the file has no end: the file may be cut short")
         if is_prose(about.path) and fence.path is None and fence.language not in PROSE_TITLES:
-            trust.doubt("a fence around the whole file was taken off")
+            trust.doubt("the marks of a code block around the whole file were removed")
         if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, about.path):
             trust.doubt(f"the edit names another file: {fence.path}")
     old, new = original.split("\n"), lines[start:end]
     marker = next((text for text in new if is_marker(text) and text not in old), None)
     if marker is not None and original.strip():
-        trust.guess(f"a line stands for code left out, so this is not the whole file: {marker.strip()[:80]!r}")
+        trust.guess(f"a line is a marker for omitted code, so this is not the whole file: {marker.strip()[:80]!r}")
     n_new = sum(len(text) + 1 for text in new)
     if len(old) > MIN_LINES and n_new < MIN_SHARE * len(original) and len(new) < MIN_SHARE * len(old):
         trust.doubt(f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
@@ -108,7 +108,7 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
     candidates = mine or fences
     if len(candidates) > 1:
         raise MalformedEdit(
-            "there are several fenced texts, and it is not clear which of them is this file",
+            "the reply has several code blocks, and it is not clear which of them is this file",
             value=path,
             limit=[fence.path for fence in fences],
             remedy="send the `path` of the file, as the reply names it, or the file's text alone",

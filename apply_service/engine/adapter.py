@@ -52,14 +52,14 @@ def add_adapter(model: Any, folder: Path) -> None:
             remedy="name the folder that peft or training.finetune wrote",
         ) from error
     if odd:
-        message, remedy = "the adapter is no plain LoRA", "merge it into its model with peft, and load that"
+        message, remedy = "the adapter is not a plain LoRA", "merge it into its model with peft, and load the result"
         raise ModelNotLoadable(message, value=odd, limit="LoRA of linear layers", remedy=remedy)
     layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, torch.nn.Linear)}
     names = [name.removeprefix(PREFIX).removesuffix(DOWN) for name in tensors if name.endswith(DOWN)]
     if not names or tensors.keys() != {PREFIX + name + end for name in names for end in (DOWN, UP)}:
         unknown = sorted(name for name in tensors if not name.endswith((DOWN, UP)))[:3]
-        message = "the adapter's file does not hold pairs of matrices alone"
-        raise ModelNotLoadable(message, value=unknown, limit=[DOWN, UP], remedy="use an adapter of linear layers")
+        message = "the adapter's file has more than the pairs of matrices of a LoRA"
+        raise ModelNotLoadable(message, value=unknown, limit=[DOWN, UP], remedy="use a LoRA adapter of linear layers")
     for name in names:
         layer = layers.get(name)
         down, up = (tensors[PREFIX + name + end].float() for end in (DOWN, UP))

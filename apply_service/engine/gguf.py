@@ -55,7 +55,7 @@ def unpacked(path: Path, parent: Path) -> Path:
         if Version(transformers.__version__) < OLDEST_TRANSFORMERS:
             raise ImportError(f"transformers {OLDEST_TRANSFORMERS} or later, found {transformers.__version__}")
     except ImportError as error:
-        raise missing_extra(f"A GGUF file takes more packages ({error})", "gguf") from error
+        raise missing_extra(f"A GGUF file needs more packages ({error})", "gguf") from error
     try:
         tensors = gguf.GGUFReader(path).tensors
     except Exception as error:  # whatever a damaged file leads to
@@ -109,10 +109,10 @@ def _refuse_unknown(gguf: Any, kinds: Iterable[Any], path: Path) -> None:
             gguf.dequantize(torch.zeros((1, n_bytes), dtype=torch.uint8).numpy(), kind)
         except NotImplementedError as error:
             raise ModelNotLoadable(
-                f"the file's quantisation can't be unpacked: {kind.name} (type {int(kind)})",
+                f"the file is quantised as {kind.name} (type {int(kind)}), which can't be unpacked",
                 value=str(path),
                 limit="F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ1 to IQ4",
-                remedy="use a file of another quantisation",
+                remedy="use a file with another quantisation",
             ) from error
 
 

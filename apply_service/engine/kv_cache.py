@@ -91,9 +91,13 @@ class SlotPool:
             return
         bounds = [slots.start, slots.stop]
         if slots.start < 0 or slots.stop > self.n_slots:
-            raise EngineFailure(f"{slots.start}..{slots.stop} are not slots of this pool", value=bounds)
+            raise EngineFailure(
+                f"internal fault: the slots {slots.start}..{slots.stop} of the KV cache do not exist", value=bounds
+            )
         if any(slots.start < stop and start < slots.stop for start, stop in self._free):
-            raise EngineFailure(f"slots {slots.start}..{slots.stop} were freed twice", value=bounds)
+            raise EngineFailure(
+                f"internal fault: the slots {slots.start}..{slots.stop} of the KV cache were freed twice", value=bounds
+            )
         insort(self._free, (slots.start, slots.stop))
         self._free = _joined(self._free)
 
@@ -305,7 +309,9 @@ class SlotEngine:
         for part, answer in zip(parts, answers, strict=True):
             if answer is not None and any(map(math.isnan, answer.logprobs or ())):
                 part.session.is_sound = False
-                raise EngineFailure("the model's output is not a number", value=part.session.length)
+                raise EngineFailure(
+                    "internal fault: the model computed a probability that is not a number", value=part.session.length
+                )
         for part, answer in zip(parts, answers, strict=True):
             part.session.length += part.n_rows if answer is None else len(answer.choices)
         return answers
@@ -316,7 +322,11 @@ class SlotEngine:
         n_held = self.pool.n_slots - self.pool.n_free
         n_kept, ranges = self.prefix_cache.n_slots, self.prefix_cache.ranges
         if n_held != n_kept or self.pool.find(self.pool.n_slots, ranges) is None:
-            raise EngineFailure(f"integrity: {n_held} slots are lent, {n_kept} kept", value=n_held, limit=n_kept)
+            raise EngineFailure(
+                f"internal fault: {n_held} slots of the KV cache are in use, but {n_kept} should be",
+                value=n_held,
+                limit=n_kept,
+            )
 
 
 def round_up(n: int, grain: int) -> int:
@@ -328,7 +338,7 @@ def refuse_over_limit(n_prompt: int, max_new_tokens: int, limit: int) -> None:
     """Raises ContextLimitExceeded: prompt and new tokens are more than `limit`."""
     if n_prompt + max_new_tokens > limit:
         raise ContextLimitExceeded(
-            f"{n_prompt} prompt tokens and up to {max_new_tokens} new ones exceed the context limit",
+            f"{n_prompt} prompt tokens and up to {max_new_tokens} new ones exceed the context limit of the model",
             value=n_prompt + max_new_tokens,
             limit=limit,
             remedy="send a smaller file, or use a model with a longer context",

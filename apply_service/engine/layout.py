@@ -73,7 +73,7 @@ def pack(
     session.  It would write into other sessions' slots or break the device.
     """
     if len({id(part.session) for part in parts}) < len(parts):
-        raise EngineFailure("two parts of a pass belong to one session", value=len(parts))
+        raise EngineFailure("internal fault: one request was to be computed twice at once", value=len(parts))
     ids: list[int] = []
     positions: list[int] = []
     segments: list[Segment] = []
@@ -87,13 +87,13 @@ def pack(
         else:
             new_ids = session.prompt_ids[session.length : end]
         if not session.is_open:
-            raise EngineFailure("the session is closed")
+            raise EngineFailure("internal fault: a request was to be computed after its end")
         if len(new_ids) != part.n_rows or end > len(session.slots):
-            message = f"{len(new_ids)} tokens in {part.n_rows} rows up to position {end}"
+            message = f"internal fault: {len(new_ids)} tokens in {part.n_rows} rows up to position {end}"
             raise EngineFailure(message, value=end, limit=len(session.slots))
         if min(new_ids) < 0 or max(new_ids) >= n_vocab:
             worst = min(new_ids) if min(new_ids) < 0 else max(new_ids)
-            raise EngineFailure(f"token {worst} is not in the vocabulary", value=worst, limit=n_vocab)
+            raise EngineFailure(f"internal fault: the model has no token {worst}", value=worst, limit=n_vocab)
         keys, n_padded = n_keys(session, end), round_up(part.n_rows, query_grain)
         segments.append(Segment(first, part.n_rows, session.length, session.slots.start, keys, n_padded))
         ids += new_ids

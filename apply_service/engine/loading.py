@@ -89,10 +89,10 @@ def load_model(
     model = _from_pretrained(directory, name, dtype_of(dtype, where), allow_remote_code).eval()
     if getattr(model, "_is_stateful", False):
         raise ModelNotLoadable(
-            "the model keeps a recurrent state, which can't be rewound after a rejected draft",
+            "the model keeps a recurrent state, which this engine can't take back after a wrong draft",
             value=name,
             limit="models whose only state is keys and values",
-            remedy="serve it with another program and name it as remote:NAME",
+            remedy="serve it with another program, such as vLLM, and name it as remote:NAME",
         )
     if adapter is not None:
         add_adapter(model, adapter)
@@ -130,10 +130,10 @@ def refuse_other_logits(engine: TorchEngine, name: str) -> None:
     difference = float((found - wanted).abs().max() / wanted.std())
     if not difference <= rounding:
         raise ModelNotLoadable(
-            f"its logits differ from the library's own forward by {difference:.2g} standard deviations",
+            f"this engine gets other results from the model than transformers: {difference:.2g} standard deviations",
             value=name,
             limit=rounding,
-            remedy="the engine does not know what this architecture does; use another model, or report its name",
+            remedy="use another model, and report the name of this one: its architecture is not supported",
         )
 
 
@@ -158,9 +158,9 @@ def make_ready(
         raise
     except Exception as error:  # whatever an unknown architecture trips over
         raise ModelNotLoadable(
-            f"the model does not run with our attention ({type(error).__name__}: {str(error)[:200]})",
+            f"the model does not run with this engine's attention ({type(error).__name__}: {str(error)[:200]})",
             value=name,
-            remedy="use a decoder-only model whose attention goes through the library's attention interface",
+            remedy="use a decoder-only model that uses the attention interface of transformers",
         ) from error
     options: dict[str, Any] = {**room, **engine_options}
     options |= {"buckets": found.buckets, "determinism": found.determinism, "query_grain": found.query_grain}
@@ -188,7 +188,9 @@ def find_directory(name: str, unpack_to: Path | None, *, allow_remote_code: bool
     if path.is_dir():
         return path
     if name == EMBEDDED:
-        raise ModelNotLoadable("this installation ships no embedded model", value=name, remedy="reinstall the package")
+        raise ModelNotLoadable(
+            "this installation lacks the embedded model", value=name, remedy="install the package again"
+        )
     if path.is_file():
         return unpacked(path, unpack_to or platform_state_path(os.environ) / "models")
     return find_or_pull(name, allow_code=allow_remote_code)
@@ -216,4 +218,6 @@ def _from_pretrained(directory: Path, name: str, dtype: torch.dtype, allow_remot
             remedy = "set allow_remote_code if you trust its authors"
             raise RemoteCodeRefused("the model brings Python code of its own", value=name, remedy=remedy) from error
         message = f"the model can't be loaded: {first_line(error)}"
-        raise ModelNotLoadable(message, value=name, remedy="see the message") from error
+        raise ModelNotLoadable(
+            message, value=name, remedy="check that the model's files are complete, or use another model"
+        ) from error

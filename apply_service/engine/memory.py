@@ -106,8 +106,8 @@ def refuse_plan(plan: MemoryPlan, name: str) -> None:
     }
     ways = [
         ("smaller weights (--weights fp8 or int8)", plan.weights if plan.weights_format == "own" else 0),
-        ("fewer slots (--kv-cache-mb; at least one full context is taken)", plan.kv_cache),
-        ("no graphs (--cuda-graphs off)", plan.graphs),
+        ("a smaller KV cache (--kv-cache-mb; one full context at least)", plan.kv_cache),
+        ("no CUDA graphs (--cuda-graphs off)", plan.graphs),
     ]
     named = [way for way, size in sorted(ways, key=lambda way: -way[1]) if size]
     listed = ", ".join(f"{label} {_gb(size)}" for label, size in parts.items() if size)
@@ -126,7 +126,7 @@ def refuse_too_large(name: str, needed: float, free: float, *, what: str = "memo
 
 def _too_large(message: str, needed: float, free: float, remedy: str) -> ModelTooLarge:
     value = f"{needed:.0f} bytes needed ({_gb(needed)})"
-    limit = f"{free:.0f} bytes free ({_gb(free)}), of which {FITTING:.0%} are planned with"
+    limit = f"{free:.0f} bytes free ({_gb(free)}), of which {FITTING:.0%} may be used"
     return ModelTooLarge(message, value=value, limit=limit, remedy=remedy)
 
 

@@ -216,7 +216,9 @@ def choose(logits: Floats, windows: Sequence[WindowRows]) -> tuple[npt.NDArray[n
         for i, ids in zip(range(n_rows), allowed or (), strict=False):
             if ids is not None:
                 if not len(ids) or ids[0] < 0 or ids[-1] >= scores.shape[-1]:
-                    raise EngineFailure("a mask is empty, or not of this vocabulary", limit=scores.shape[-1])
+                    raise EngineFailure(
+                        "internal fault: the allowed tokens are none, or not of this model", limit=scores.shape[-1]
+                    )
                 choices[first + i] = ids[scores[i, ids].argmax()]
     highest = logits.max(-1, keepdims=True)
     totals = np.log(np.exp(logits - highest).sum(-1))

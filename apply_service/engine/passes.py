@@ -258,9 +258,9 @@ def open_passes(setting: GraphSetting, device: torch.device, *, has_kernels: boo
     MissingDependency: graphs were asked for by name and can't be captured here."""
     lack = "" if device.type == "cuda" else "no CUDA device"
     if not lack and not has_kernels:
-        lack = "PyTorch's attention needs its lengths on the host"
+        lack = "PyTorch's attention does not work in them"
     if setting == "off":
         lack = "cuda_graphs is off"
     elif setting == "on" and lack:
-        raise MissingDependency(f"passes can't be captured: {lack}", value="on", remedy="set cuda_graphs to auto")
+        raise MissingDependency(f"CUDA graphs can't be used: {lack}", value="on", remedy="set cuda_graphs to auto")
     return (Passes(device), lack) if lack else (Passes(device, CudaCapture()), "")

@@ -176,10 +176,16 @@ class Calibration:
         try:
             found = cls.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            message, remedy = f"{CALIBRATION_FILE} can't be read: {error!r}", "remove it, or calibrate again"
+            message, remedy = (
+                f"{CALIBRATION_FILE} can't be read: {error!r}",
+                "remove the file, or make it anew: python -m training.calibrate",
+            )
             raise ModelNotLoadable(message, value=str(path), remedy=remedy) from error
         if found.weights_sha256 != (actual := hash_weights(directory)):
-            message, remedy = f"{CALIBRATION_FILE} was made for other weights", "remove it, or calibrate again"
+            message, remedy = (
+                f"{CALIBRATION_FILE} was made for other weights",
+                "remove the file, or make it anew: python -m training.calibrate",
+            )
             raise ModelNotLoadable(message, value=found.weights_sha256, limit=actual, remedy=remedy)
         return found
 
@@ -240,16 +246,18 @@ class ModelRecord:
         path = directory / RECORD_FILE
         if not path.is_file():
             return cls()
-        mend = "correct or remove it"
+        mend = "correct the file, or remove it"
         try:
             values = dict(json.loads(path.read_text(encoding="utf-8")))
             counts = read_counts(values.get("counts", {}))
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise ModelNotLoadable(f"{RECORD_FILE} can't be read: {error}", value=str(path), remedy=mend) from error
         if unknown := values.keys() - {"prompt_format", "windows", "counts"}:
-            raise ModelNotLoadable(f"unknown key in {RECORD_FILE}", value=sorted(unknown), remedy="remove it")
+            raise ModelNotLoadable(f"unknown key in {RECORD_FILE}", value=sorted(unknown), remedy="remove the key")
         if (windows := values.get("windows", "context")) not in WINDOWS:
-            raise ModelNotLoadable(f"bad windows in {RECORD_FILE}", value=windows, limit=list(WINDOWS), remedy=mend)
+            raise ModelNotLoadable(
+                f"bad value for windows in {RECORD_FILE}", value=windows, limit=list(WINDOWS), remedy="use one of these"
+            )
         return cls(None, windows, counts)
 
     def decides(self, *, was_trained: bool) -> frozenset[Kind]:

@@ -48,7 +48,9 @@ def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
     table = torch.empty((len(masked), max(len(ids) for _, ids in masked)), dtype=torch.int64)
     for i, (_, ids) in enumerate(masked):
         if not len(ids) or ids[0] < 0 or ids[-1] >= scores.shape[-1]:
-            raise EngineFailure("a mask is empty, or not of this vocabulary", limit=scores.shape[-1])
+            raise EngineFailure(
+                "internal fault: the allowed tokens are none, or not of this model", limit=scores.shape[-1]
+            )
         table[i, : len(ids)] = torch.from_numpy(ids)
         table[i, len(ids) :] = int(ids[0])
     table = table.to(scores.device)

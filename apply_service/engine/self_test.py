@@ -205,12 +205,12 @@ def check_device_parts(engine: TorchEngine) -> None:
     errors = []
     if engine.kernels is not None:
         limit = KERNEL_TOLERANCE[engine.pool.shape.dtype]
-        errors.append(("the attention kernel", attention_error(engine.kernels, engine), limit))
+        errors.append(("the attention kernel of this device", attention_error(engine.kernels, engine), limit))
     if engine.has_graphs:
-        errors.append(("a replayed pass", replay_error(engine), REPLAY_TOLERANCE))
+        errors.append(("a CUDA graph on this device", replay_error(engine), REPLAY_TOLERANCE))
     for what, error, limit in errors:
         if not error <= limit:
-            raise EngineFailure(f"{what} differs from what it replaces", value=error, limit=limit)
+            raise EngineFailure(f"{what} gives wrong results", value=error, limit=limit)
 
 
 @torch.inference_mode()

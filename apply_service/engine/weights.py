@@ -29,7 +29,7 @@ def refuse_format(weights: Weights, device: torch.device) -> None:
     # GPUs from Hopper on can multiply fp8 matrices with one scale per row.
     if weights == "fp8" and device.type == "cuda" and torch.cuda.get_device_capability(device) < (9, 0):
         raise MissingDependency(
-            "the device has no fp8 arithmetic with one scale per row",
+            "this device can't compute with fp8 weights",
             value=str(device),
             limit="CUDA devices of compute capability 9.0 and up; emulated on the CPU",
             remedy="use --weights int8",
@@ -63,10 +63,10 @@ def bring(
     """
     if (share := known_share(model, weights)) < LEAST_SHARE:
         raise ModelNotLoadable(
-            f"{weights} supports only linear layers of certain sizes, and most of this model's weights lie elsewhere",
+            f"most of this model's weights can't be stored as {weights}, which only some linear layers can",
             value=f"{share:.0%} supported",
             limit=f"{LEAST_SHARE:.0%}",
-            remedy="use weights own (a mixture of experts keeps its weights outside linear layers)",
+            remedy="use --weights own",
         )
     fill = fill or partial(nn.Module.to, device=device)
     with torch.no_grad():

@@ -123,7 +123,7 @@ def find_or_pull(name: str, *, allow_code: bool) -> Path:
         return folder
     if name in KNOWN:
         raise UnknownModel(
-            "the model of this short name has not been downloaded",
+            "this model has not been downloaded",
             value=name,
             limit=KNOWN[name].hub_id,
             remedy=f"run `apply-service models pull {name}`, which shows size and licence first",
@@ -154,7 +154,7 @@ def remove(name: str) -> int:
     hub_id = known(name).hub_id
     if (repo := downloaded().get(hub_id)) is None:
         raise UnknownModel(
-            "no files of this model are here",
+            "this model is not downloaded, so it can't be removed",
             value=name,
             limit=sorted(downloaded()),
             remedy="name one that `apply-service models list` shows as downloaded",
@@ -177,7 +177,9 @@ def _not_found(name: str, error: Exception) -> ApplyError:
     is_disk = isinstance(error, OSError) and not isinstance(error, ConnectionError | FileNotFoundError | TimeoutError)
     if is_disk:
         return ModelNotLoadable(
-            f"The model could not be downloaded: {first_line(error)}", value=name, remedy="Make room, and try again."
+            f"The model could not be downloaded: {first_line(error)}",
+            value=name,
+            remedy="Check that the disk has room and can be written, then try again.",
         )
     page = f"{library.constants.ENDPOINT}/{known(name).hub_id}/tree/{known(name).revision or 'main'}"
     return Unreachable(
@@ -194,5 +196,5 @@ def _unknown(name: str, message: str) -> UnknownModel:
         message,
         value=name,
         limit=[EMBEDDED, *KNOWN, "a folder", "a GGUF file", "a Hugging Face id (owner/name)"],
-        remedy="check the spelling; `apply-service models` lists those that are here",
+        remedy="check the spelling; `apply-service models` lists the models that you have",
     )

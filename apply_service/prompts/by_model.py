@@ -30,7 +30,7 @@ def open_prompt_formats(source: str, *, begins: bool = False) -> tuple[PromptFor
         return (Compact.from_directory(Path(source)),)
     if own not in TAGGED:
         raise ModelNotLoadable(
-            "no prompt format that reads a model's own tokenizer",
+            f"{own} is not a prompt format for this model",
             value=own,
             limit=[Compact.name, *TAGGED],
             remedy=f"name one of these as prompt_format in the folder's {RECORD_FILE}",
@@ -40,7 +40,7 @@ def open_prompt_formats(source: str, *, begins: bool = False) -> tuple[PromptFor
     try:
         chat = ChatTokenizer(AutoTokenizer.from_pretrained(source))
     except (OSError, ValueError) as error:
-        message, remedy = f"no tokenizer can be read: {error}", "put the model's tokenizer into its folder"
+        message, remedy = f"the model's tokenizer can't be read: {error}", "put the model's tokenizer into its folder"
         raise ModelNotLoadable(message, value=source, remedy=remedy) from error
     if begins and own == Chat.name:
         own = BegunChat.name
@@ -56,7 +56,7 @@ def name_prompt_format(source: str) -> str:
         record = {}
     except ValueError as error:
         message = f"{RECORD_FILE} can't be read: {error}"
-        raise ModelNotLoadable(message, value=str(Path(source)), remedy="mend or remove it") from error
+        raise ModelNotLoadable(message, value=str(Path(source)), remedy="correct the file, or remove it") from error
     is_named = isinstance(record, dict) and "prompt_format" in record
     return str(record["prompt_format"]) if is_named else infer_prompt_format(source)
 

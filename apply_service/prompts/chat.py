@@ -52,10 +52,14 @@ class Tags:
         """The text in a whole output.  Raises Truncated: a tag is not where it belongs."""
         text = output.lstrip() if self.opening else output
         if not text.startswith(self.opening):
-            raise Truncated(f"the output does not begin with {self.opening}", value=text[:40], remedy=OTHER_MODEL)
+            raise Truncated(
+                f"the model's answer does not begin with {self.opening}", value=text[:40], remedy=OTHER_MODEL
+            )
         at = text.rfind(self.closing)
         if at < len(self.opening):
-            raise Truncated(f"the output lacks {self.closing}", value=text[-40:], remedy="allow more tokens")
+            raise Truncated(
+                f"the model's answer is cut off: it lacks {self.closing}", value=text[-40:], remedy="raise max_tokens"
+            )
         return text[len(self.opening) : at].removeprefix(self.padding).removesuffix(self.padding)
 
 

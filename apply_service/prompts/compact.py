@@ -107,7 +107,7 @@ class Compact:
 
     def decode_output(self, ids: Sequence[int]) -> str:
         if self.vocabulary.end not in ids:
-            raise Truncated("the output lacks its end token", remedy="allow more tokens")
+            raise Truncated("the model's answer is cut off", remedy="raise max_tokens")
         stream = self.open_stream()
         return stream.push(ids) + stream.finish()
 

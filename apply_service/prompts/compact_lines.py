@@ -45,10 +45,11 @@ class LineVocabulary:
         missing = [name for name in control_tokens() if name not in added]
         if missing:
             raise ModelNotLoadable(
-                f"the tokenizer lacks the control token {missing[0]}", remedy="use a model of the compact format"
+                f"the tokenizer lacks the control token {missing[0]}",
+                remedy="use a model trained for the prompt format compact",
             )
         if spec["pre_tokenizer"]["pretokenizers"][0]["pattern"] != {"Regex": PIECES}:
-            raise ValueError("text is not cut as the compact format cuts it")
+            raise ValueError("it cuts text in another way")
         self._pairs = BytePairs(spec["model"])  # knows no control tokens, so `<|end|>` in a file is plain text
         self.original, self.update, self.merge, self.end, self.pad, self.skip = (added[name] for name in CONTROLS)
         self.first_tag = added[f"<|{TAG_KINDS[0]}:0|>"]
@@ -67,9 +68,9 @@ class LineVocabulary:
             return cls(path.read_text(encoding="utf-8"))
         except (OSError, KeyError, ValueError) as error:
             raise ModelNotLoadable(
-                f"this is not a tokenizer of the compact format: {error}",
+                f"this is not a tokenizer of the prompt format compact: {error}",
                 value=str(path),
-                remedy="put the one that the model was trained with there",
+                remedy="put the tokenizer that the model was trained with into its folder",
             ) from error
 
     def tag(self, kind: TagKind, line: int) -> int:

@@ -52,7 +52,8 @@ class ContentTokenizer:
         self.tokenizer = Tokenizer.from_str(json.dumps(spec))
         if self.decode(self.encode(PROBE).ids) != PROBE:
             raise ModelNotLoadable(
-                "the tokenizer does not give text back unchanged", remedy="use a model with a byte-level tokenizer"
+                "the model's tokenizer changes text that it encodes and decodes",
+                remedy="use a model with a byte-level tokenizer",
             )
 
     def encode(self, text: str) -> Encoded:
@@ -81,7 +82,9 @@ class ChatTokenizer:
         self._tokenizer = tokenizer
         self.content = ContentTokenizer(tokenizer.backend_tokenizer.to_str())
         if tokenizer.eos_token_id is None:
-            raise ModelNotLoadable("the tokenizer has no end token", remedy="use an instruct model")
+            raise ModelNotLoadable(
+                "the model's tokenizer has no token for the end of an answer", remedy="use an instruct model"
+            )
         self.end_id: int = tokenizer.eos_token_id
 
     def encode_chat(self, messages: Sequence[PromptMessage], *, prefill: str = "") -> list[int]:
@@ -93,7 +96,7 @@ class ChatTokenizer:
         rendered = str(self._tokenizer.apply_chat_template(places, tokenize=False, add_generation_prompt=True))
         if any(rendered.count(place["content"]) != 1 for place in places):
             raise ModelNotLoadable(
-                "the model's chat template does not show every message once", remedy="use another model"
+                "the model's chat template leaves out or repeats messages", remedy="use another model"
             )
         ids: list[int] = []
         for piece in re.split(r"(\ue000\d+\ue001)", rendered):

@@ -67,8 +67,8 @@ class Endpoint:
         if not (key is None or (key.isascii() and key.isprintable() and key.strip() == key != "")):
             # The key itself is not quoted.
             limit = "printable ASCII, or env:NAME of a variable that holds it"
-            remedy = "Correct remote_key, or set that variable."
-            raise SettingsError("remote_key is no key.", value=variable, limit=limit, remedy=remedy)
+            remedy = "Set remote_key to the key, or to env:NAME with the name of a variable that holds it."
+            raise SettingsError("remote_key holds no usable key.", value=variable, limit=limit, remedy=remedy)
         return cls(
             # A vLLM server is named without the version.
             url=f"{url}/v1" if is_vllm and not urlsplit(url).path else url,
@@ -101,7 +101,7 @@ def _url(url: str | None, name: str) -> str:
             # One with a password in it is not repeated: errors go to logs.
             value=None if "@" in url else url,
             limit="http(s)://HOST:PORT/v1",
-            remedy="Correct it; a key goes to remote_key.",
+            remedy=f"Write {name} as http://HOST:PORT/v1, without a key; a key is set in remote_key.",
         )
     return url.rstrip("/")
 
@@ -172,7 +172,7 @@ class RemoteClient:
                             raise passing.error from passing
                         await asyncio.sleep(wait_s)
         except TimeoutError as error:
-            raise self._late("The remote server did not finish in time.", timeout_s) from error
+            raise self._late("The remote server did not finish its answer in time.", timeout_s) from error
         raise AssertionError("the last retry's error is raised")
 
     async def _try(self, content: bytes, on_text: Callable[[str], None], transcript: Transcript) -> Reply:
@@ -215,7 +215,9 @@ class RemoteClient:
         return transcript.finish()
 
     def _late(self, message: str, limit_s: float) -> DeadlineExceeded:
-        return DeadlineExceeded(message, value=self.endpoint.url, limit=limit_s, remedy="Allow more time.")
+        return DeadlineExceeded(
+            message, value=self.endpoint.url, limit=limit_s, remedy="Allow more time, or use a faster model."
+        )
 
 
 def asked_wait_s(header: str | None) -> float | None:
@@ -242,9 +244,9 @@ def served_models(endpoint: Endpoint) -> list[str]:
     try:
         return [str(model["id"]) for model in response.json()["data"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise RemoteFailure("The remote server lists no models.", value=url, remedy=REPORT) from error
+        raise RemoteFailure("The remote server does not list its models.", value=url, remedy=REPORT) from error
 
 
 def _unreachable(why: str, url: str) -> RemoteFailure:
     message = f"The remote server cannot be reached ({why})."
-    return RemoteFailure(message, value=url, remedy="Start it, or mend the URL.")
+    return RemoteFailure(message, value=url, remedy="Start the server, or correct its URL.")

@@ -21,7 +21,7 @@ from apply_service.protocols import EditJob
 from apply_service.types import ApplyRequest
 
 AGAIN = "Send the edit again."
-REPORT = "See whether remote_url is the base URL of an OpenAI-compatible server."
+REPORT = "Check that remote_url is the base URL of an OpenAI-compatible server."
 MAX_QUOTE_CHARS = 200
 CONTEXT_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 CONTEXT_WORDS = re.compile(r"context (?:length|window|size)|maximum context|max_model_len", re.IGNORECASE)
@@ -145,7 +145,7 @@ class Transcript:
             try:
                 line = raw.removesuffix(b"\r").decode()
             except UnicodeDecodeError as error:
-                raise RemoteFailure("The remote server's events are not UTF-8.", remedy=REPORT) from error
+                raise RemoteFailure("The remote server's answer is not UTF-8.", remedy=REPORT) from error
             if line.startswith("data:"):  # names and ids of events say nothing here, nor do comments
                 self._data.append(line[5:].removeprefix(" "))
             elif not line and self._data:
@@ -157,7 +157,7 @@ class Transcript:
         RemoteFailure: it is no such JSON, reports an error, or comes after the end; Truncated: the text is longer than
         any answer to this edit."""
         if self.is_done:
-            raise RemoteFailure("The remote server wrote on after its end.", remedy=REPORT)
+            raise RemoteFailure("The remote server sent more text after the end of its answer.", remedy=REPORT)
         if data.strip() == "[DONE]":
             self.is_done = True
             return ""
@@ -165,21 +165,21 @@ class Transcript:
             answer = AnswerIn.model_validate_json(data)
         except ValidationError as error:
             # What it says is not quoted: it may hold the user's code.
-            raise RemoteFailure("The remote server's answer is no chat completion.", remedy=REPORT) from error
+            raise RemoteFailure("The remote server's answer is not a chat completion.", remedy=REPORT) from error
         if answer.error is not None:
             raise error_in(answer.error)
         if answer.choices is None:
-            raise RemoteFailure("The remote server's answer has no choices.", remedy=REPORT)
+            raise RemoteFailure("The remote server's answer lacks the field `choices`.", remedy=REPORT)
         self._usage = answer.usage or self._usage
         if not answer.choices:
             return ""
         choice = answer.choices[0]
         if choice.refusal:
             quoted = choice.refusal[:MAX_QUOTE_CHARS]
-            raise RemoteFailure("The remote model refused.", value=quoted, remedy="Use another model.")
+            raise RemoteFailure("The remote model refused to answer.", value=quoted, remedy="Use another model.")
         text = choice.content or ""
         if text and self._finish_reason is not None:
-            raise RemoteFailure("The remote server wrote on after its end.", remedy=REPORT)
+            raise RemoteFailure("The remote server sent more text after the end of its answer.", remedy=REPORT)
         self._finish_reason = choice.finish_reason or self._finish_reason
         for one in choice.tokens or []:
             of_token = one.token.encode() if one.bytes is None else bytes(one.bytes)
@@ -188,7 +188,7 @@ class Transcript:
         self._n_chars += len(text)
         if self._limit_chars is not None and self._n_chars > self._limit_chars:
             raise Truncated(
-                "the remote model writes on and on: more than file and edit have together",
+                "the remote model does not stop: its answer is already longer than the file and the edit together",
                 value=self._n_chars,
                 limit=self._limit_chars,
                 remedy="use another model",
@@ -205,10 +205,10 @@ class Transcript:
             raise RemoteFailure("The remote server's answer broke off.", value=self._n_chars, remedy=AGAIN)
         if self._finish_reason != "stop":
             raise RemoteFailure(
-                "The remote model stopped for another reason than the end of its answer.",
+                "The remote model stopped before it finished its answer.",
                 value=self._finish_reason[:MAX_QUOTE_CHARS],
                 limit="stop",
-                remedy="Use another model, or plain chat without tools and filters.",
+                remedy="Use another model, or turn off tools and content filters.",
             )
         text = "".join(self._texts)
         if not text.strip():
@@ -242,13 +242,15 @@ def error_in(error: Any, status: int | None = None) -> ApplyError:
     is_context = code in CONTEXT_CODES or CONTEXT_WORDS.search(message) is not None
     if is_context and status in (None, HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
         remedy = "use a model with a longer context"
-        return ContextLimitExceeded("file and edit exceed the context of the remote model", remedy=remedy)
+        return ContextLimitExceeded("the file and the edit exceed the context of the remote model", remedy=remedy)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return Overloaded("The remote server takes no more requests now.", value=status, remedy="Wait a moment.")
+        return Overloaded(
+            "The remote server takes no more requests now.", value=status, remedy="Try again in a moment."
+        )
     is_about_key = status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)  # whose message may quote the key
     quoted = "" if is_about_key or not message else f": {message[:MAX_QUOTE_CHARS]}"
     if status is None:
-        return RemoteFailure(f"The remote server failed while it wrote{quoted}.", value=code, remedy=AGAIN)
+        return RemoteFailure(f"The remote server failed in the middle of its answer{quoted}.", value=code, remedy=AGAIN)
     default = "Try again later." if is_passing(status) else "See the remote server's documentation."
     remedy = REMEDIES.get(status, default)
     return RemoteFailure(f"The remote server answered {status}{quoted}.", value=code or status, remedy=remedy)

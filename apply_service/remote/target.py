@@ -85,14 +85,14 @@ class RemoteTarget:
 def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
     """Raises UnsupportedParameter for a field of the request that has no meaning for a remote model."""
     if request.drafter is not None:
-        message = "`drafter`: a remote model drafts by itself, or not at all"
+        message = "`drafter` can't be used with a remote model, whose own server drafts or does not"
         raise UnsupportedParameter(message, value=request.drafter, remedy="leave `drafter` out")
     if request.constrain == "sources":
-        message = "`constrain`: a remote model's tokens can't be constrained from here"
+        message = "`constrain` can't be used with a remote model: what it writes can't be limited from here"
         remedy = "leave `constrain` out, or use a model that is loaded here"
         raise UnsupportedParameter(message, value="sources", limit="none", remedy=remedy)
     if request.seed and "seed" not in takes:
-        message = "`seed`: the remote server is not known to take one"
+        message = "`seed` can't be used: remote_takes does not say that the remote server takes one"
         remedy = "leave `seed` out, or add `seed` to remote_takes"
         raise UnsupportedParameter(message, value=request.seed, remedy=remedy)
 

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 
 from apply_service.deadline import Deadline, cancelled_error, late_error
-from apply_service.errors import ApplyError, EngineFailure
+from apply_service.errors import REPORT_LOG, ApplyError, EngineFailure
 from apply_service.strategies import ReadEdit
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 
@@ -145,5 +145,5 @@ def crash_error(error: BaseException) -> EngineFailure:
     kind = type(error).__name__
     log.error("engine crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
     return EngineFailure(
-        f"the engine failed on this request ({kind})", value=kind, remedy="see the service's log; other requests go on"
+        f"the engine failed on this request ({kind})", value=kind, remedy=f"{REPORT_LOG}; other requests go on"
     )

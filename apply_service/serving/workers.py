@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from apply_service.errors import ApplyError, DeadlineExceeded, EngineFailure, NotReady
+from apply_service.errors import REPORT_LOG, ApplyError, DeadlineExceeded, EngineFailure, NotReady
 from apply_service.isolation import clean_environment, python_command
 from apply_service.serving import template
 from apply_service.serving.child import End
@@ -221,7 +221,7 @@ class WorkerPool:
             failure = EngineFailure(
                 f"the process that worked on this request failed ({end.crash})",
                 value=end.crash,
-                remedy="see the service's log; other requests go on",
+                remedy=f"{REPORT_LOG}; other requests go on",
             )
         with contextlib.suppress(InvalidStateError):  # it has been cancelled in the meantime
             job.set_result(end.value) if failure is None else job.set_exception(failure)
@@ -270,8 +270,9 @@ class WorkerPool:
             self._has_failed = True
             reason = getattr(error, "strerror", None) or "the process that forks them does not answer"
             if not self._is_closed:
-                log.error("no worker process can be started: %s", reason)
-            message, remedy = f"no worker process can be started: {reason}", "wait a moment; see the service's log"
+                log.error("the service can't start a process to read edits in: %s", reason)
+            message = f"the service can't start a process to read edits in: {reason}"
+            remedy = "wait a moment and try again; the service's log says why"
             raise NotReady(message, value=reason, remedy=remedy) from error
         finally:
             with self._lock:
@@ -312,9 +313,9 @@ class Spawned:
 
 
 def slow_error(limit_s: float | None) -> DeadlineExceeded:
-    remedy = "send a smaller or a plainer edit, or as search/replace blocks"
-    return DeadlineExceeded("reading the edit takes too long", value=limit_s, limit=limit_s, remedy=remedy)
+    remedy = "send a smaller edit, or send it as search/replace blocks"
+    return DeadlineExceeded("reading the edit took too long", value=limit_s, limit=limit_s, remedy=remedy)
 
 
 def closing_error() -> NotReady:
-    return NotReady("the service is shutting down", remedy="send the request again when it is back")
+    return NotReady("the service is shutting down", remedy="send the request again when the service is back")

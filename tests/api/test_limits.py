@@ -90,7 +90,7 @@ def test_a_batch_that_can_never_pass_is_told_so(tmp_path: Path) -> None:
     assert (error["code"], error["limit"], error["remedy"]) == (
         "rate_limited",
         "2 a minute",
-        "send fewer edits at once",
+        "send fewer edits in one batch",
     )
 
 

@@ -158,9 +158,9 @@ def test_what_is_wrong_with_a_body_is_said_in_our_words() -> None:
         "message": "bad request: Input should be an object",
         "value": [1],
         "limit": "Input should be an object",
-        "remedy": "send body as allowed",
+        "remedy": "correct body; /openapi.json says what it takes",
     }
-    assert refusal("{").message == "the body is not JSON: it ends within an object at line 1 column 1"
+    assert refusal("{").message == "the body is not valid JSON: it ends within an object at line 1 column 1"
 
 
 @pytest.mark.parametrize("body", ['{"original": "\\ud800"}', '{"original": "", "update": "x\\udfffx"}'])

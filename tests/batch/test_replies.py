@@ -74,7 +74,7 @@ def test_a_file_gets_its_parts_wherever_they_stand_and_all_files_hear_of_the_res
     result = apply(reply)
     assert texts(result) == {**WANTED, "a.py": "x = 3\n"}
     said = [[verdict.message for verdict in item.verdicts if verdict.check == "reply"] for item in result.items]
-    assert said == [["1 line around the edit left out: 'First this, then that.'"]] * 2
+    assert said == [["1 line around the edit ignored: 'First this, then that.'"]] * 2
 
 
 def test_a_part_that_fails_is_told_of_its_file_alone() -> None:

@@ -10,7 +10,7 @@ ORIGINAL = "a = 1\nb = 2\nc = 3\n"
 def test_nothing_changed_though_the_edit_says_so() -> None:
     found = findings("no_op", answer(ORIGINAL, ORIGINAL, update="b = 22", expected="a = 1\nb = 22\nc = 3\n"))
     assert severities(found) == {"warning"}
-    assert "did not arrive" in found[0].message
+    assert "nothing of the edit is in the answer" in found[0].message
 
 
 def test_an_edit_that_changes_nothing() -> None:

@@ -40,7 +40,7 @@ def test_an_invented_line() -> None:
         verdict.message
         for verdict in findings("outside_edit", answer(ORIGINAL, merged, update=UPDATE, expected=EDITED))
     ]
-    assert any("neither in the original nor in the update" in message for message in messages)
+    assert any("neither in the original nor in the edit" in message for message in messages)
 
 
 def test_a_repeated_block() -> None:

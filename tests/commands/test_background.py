@@ -210,7 +210,7 @@ def test_a_pid_that_is_not_the_servers(
         publish("http://127.0.0.1:9")
         (folder_of(settings) / "server.json").write_text(record(stranger.pid))
         assert main(["stop", "--drain-timeout-s", "0"]) == 4
-    assert f"pid {stranger.pid} is not its own" in capsys.readouterr().err
+    assert f"process {stranger.pid} here is not that server" in capsys.readouterr().err
 
 
 def test_a_pid_that_is_taken_again_between_the_looks(
@@ -330,8 +330,8 @@ def test_of_two_at_once_the_second_waits(settings: Settings) -> None:
         server = find_server(settings)
         assert server is not None
         assert [process.returncode for process in both] == [0, 0], told
-        assert told[0] == f"Your server runs already: {server.url}; stop it with `apply-service stop`.\n"
-        assert f"Your server runs: {server.url}" in told[1]
+        assert told[0] == f"Your server is already running: {server.url}; stop it with `apply-service stop`.\n"
+        assert f"Your server is running: {server.url}" in told[1]
         assert "runs already" not in (folder_of(settings) / "log").read_text()
     finally:
         assert main(["stop"]) == 0
@@ -350,7 +350,7 @@ def test_one_that_does_not_come_up_makes_room(settings: Settings) -> None:
             process.kill()
             raise
     try:
-        assert "Your server runs: " in process.communicate()[1]
+        assert "Your server is running: " in process.communicate()[1]
         assert process.returncode == 0
     finally:
         assert main(["stop"]) == 0
@@ -533,7 +533,7 @@ def test_a_server_that_dies_without_an_error_of_ours(
         "apply-service: The server did not start:",
         "Traceback of the start",
         "ValueError: 7",
-        f"  All that it said: {folder.parent / 'state' / 'apply-service' / 'server' / 'log'}",
+        f"  Its whole log: {folder.parent / 'state' / 'apply-service' / 'server' / 'log'}",
     ]
 
 
@@ -568,7 +568,7 @@ def test_its_own_state_folder(settings: Settings, folder: Path) -> None:
     """As the help of `stop` and the remedies of `start` say."""
     state = ("--state-dir", str(folder / "elsewhere"))
     try:
-        assert "Your server runs" in start(*state)
+        assert "Your server is running" in start(*state)
         assert main(["status", *state]) == 0
     finally:
         assert main(["stop", *state]) == 0

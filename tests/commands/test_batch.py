@@ -282,7 +282,7 @@ def test_an_interrupted_batch_is_rolled_back_by_the_next_command(
     assert tree(project) != BEFORE
     assert main(["apply", "--batch", write_batch(project, NEW), "--in-place", "--quiet"]) == 0
     assert tree(project) == BEFORE | {"deep/er/new.py": b"import os\n"}
-    assert b"was interrupted and is rolled back: " in capsysbinary.readouterr().err
+    assert b"was interrupted and has been rolled back: " in capsysbinary.readouterr().err
 
 
 def test_recover_says_what_it_did(

@@ -153,16 +153,16 @@ def test_all_else_in_a_file_stays(
     ("name", "text", "why"),
     [
         ("zed", "{", "Expecting"),
-        ("zed", "[]", "no table"),
-        ("zed", '{"context_servers": []}', "no table"),
+        ("zed", "[]", "not a table"),
+        ("zed", '{"context_servers": []}', "not a table"),
         ("zed", '{"context_servers": {"apply-service": {"command": "other"}}}', "another entry"),
         ("zed", "\ufeff{}", "BOM"),
-        ("zed", '{"\\u0063ontext_servers": {}, "context_servers": 1}', "no table"),
+        ("zed", '{"\\u0063ontext_servers": {}, "context_servers": 1}', "not a table"),
         ("zed", "{'a': 1}", "Expecting"),
         ("codex", "mcp_servers = {}\n", "twice"),
-        ("codex", "mcp_servers = 1\n", "no table"),
+        ("codex", "mcp_servers = 1\n", "not a table"),
         ("codex", "a = \n", "Invalid"),
-        ("continue", "name: mine\n", "something else"),
+        ("continue", "name: mine\n", "other contents"),
     ],
 )
 def test_a_file_that_does_not_fit_is_left_alone_and_the_entry_printed(
@@ -198,7 +198,7 @@ def test_a_program_is_not_written(capsysbinary: pytest.CaptureFixture[bytes]) ->
         assert main(["connect", name, "--write"]) == 2
         out, err = capsysbinary.readouterr()
         assert out.startswith(b"require(")
-        assert b"is a program, which is not written" in err
+        assert b"is a program, which this command does not change" in err
     assert main(["connect", "emacs"]) == 2
 
 

@@ -92,7 +92,12 @@ def test_bad_command_lines(
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [(".", "it is a folder"), ("..", "it is a folder"), ("", "it is a folder"), ("no/a.py", "there is no such folder")],
+    [
+        (".", "it is a folder"),
+        ("..", "it is a folder"),
+        ("", "it is a folder"),
+        ("no/a.py", "its folder does not exist"),
+    ],
 )
 def test_why_a_file_cannot_be_read(
     folder: Path, capsysbinary: pytest.CaptureFixture[bytes], name: str, why: str

@@ -122,7 +122,7 @@ def test_a_model_is_pulled_listed_loaded_and_deleted(server: tuple[type[Hub], di
     (tmp_path / "update").write_text("a = 2\n")
     words = ("--update", str(tmp_path / "update"), "--model", OWN_ID, "--json", "--strategy", "model")
     applied = run(environment, "apply", str(tmp_path / "a.py"), *words, "--max-tokens", "4")
-    assert "the output reached its token limit" in applied.stderr, (
+    assert "the model's answer was cut off at its token limit" in applied.stderr, (
         applied.stderr
     )  # it was loaded, and ran: its weights are random
     assert handler.paths == [], "what is here needs no hub"

@@ -85,7 +85,7 @@ def test_a_writer_that_never_ends_is_named(
     edit(store, path, b"v1")
     with FileLock(tmp_path / "state" / "journal" / "lock"):
         for write in (lambda: edit(store, path, b"v2"), lambda: store.undo(path)):
-            with pytest.raises(FileNotWritable, match="being written"):
+            with pytest.raises(FileNotWritable, match="is writing files"):
                 write()
     assert path.read_bytes() == b"v1"
 
@@ -104,7 +104,7 @@ def test_a_file_changed_since_is_left_alone_and_the_backup_named(store: BackupSt
     with pytest.raises(FileChanged) as caught:
         store.undo(path)
     assert path.read_bytes() == b"by hand"
-    backup = Path(caught.value.remedy.removeprefix("The bytes before the edit are in ").removesuffix("."))
+    backup = Path(caught.value.remedy.removeprefix("The file as it was before the edit is in ").removesuffix("."))
     assert backup.read_bytes() == b"v0\r\n\xff"
     path.unlink()
     with pytest.raises(FileChanged):
@@ -280,7 +280,7 @@ def test_no_edit_reaches_the_state_folder(store: BackupStore, path: Path, tmp_pa
         ),
         lambda: store.undo(target),
     ):
-        with pytest.raises(OutsideRoots, match="state folder"):
+        with pytest.raises(OutsideRoots, match="own data"):
             write()
     assert not target.exists()
     assert path.read_bytes() == b"v0\r\n\xff"

@@ -406,7 +406,7 @@ def test_a_living_change_set_is_not_rolled_back(
 
     def publish_and_recover(temporary: Path, source: files.SourceFile) -> None:
         real(temporary, source)
-        with pytest.raises(FileNotWritable, match="being written"):
+        with pytest.raises(FileNotWritable, match="is writing files"):
             recover(root)
 
     monkeypatch.setattr(files, "publish", publish_and_recover)

@@ -94,7 +94,7 @@ def test_a_root_must_be_a_folder(root: Path) -> None:
     ],
 )
 def test_names_that_some_file_system_takes_for_git(root: Path, name: str) -> None:
-    with pytest.raises(OutsideRoots, match="git itself"):
+    with pytest.raises(OutsideRoots, match="git's own data"):
         Roots([root]).resolve(name)
 
 
@@ -115,20 +115,20 @@ def bare(folder: Path) -> Path:
 @pytest.mark.parametrize("place", [".", "sub", "sub/deep.git"])
 def test_a_bare_repository_is_gits(root: Path, place: str, name: str) -> None:
     bare(root / place)
-    with pytest.raises(OutsideRoots, match="git itself"):
+    with pytest.raises(OutsideRoots, match="git's own data"):
         Roots([root]).resolve(f"{place}/{name}")
 
 
 def test_a_folder_that_shares_anothers_objects_is_gits(root: Path) -> None:
     (root / "sub" / "HEAD").write_text("ref: refs/heads/main\n")
     (root / "sub" / "commondir").write_text("../other\n")
-    with pytest.raises(OutsideRoots, match="git itself"):
+    with pytest.raises(OutsideRoots, match="git's own data"):
         Roots([root]).resolve("sub/config.worktree")
 
 
 @pytest.mark.parametrize("name", ["HEAD", "sub/HEAD", "x/y/HEAD"])
 def test_no_repository_can_be_made(root: Path, name: str) -> None:
-    with pytest.raises(OutsideRoots, match="git itself"):
+    with pytest.raises(OutsideRoots, match="git's own data"):
         Roots([root]).resolve(name)
 
 
@@ -140,7 +140,7 @@ def test_a_working_tree_in_the_folder_of_its_bare_repository_can_be_edited(root:
     (root / "worktrees" / "main" / "HEAD").write_text("ref: refs/heads/main\n")
     assert Roots([root]).resolve("main/src/a.py") == root / "main" / "src" / "a.py"
     for name in ("main/.git", "worktrees/main/gitdir", "config"):
-        with pytest.raises(OutsideRoots, match="git itself"):
+        with pytest.raises(OutsideRoots, match="git's own data"):
             Roots([root]).resolve(name)
 
 
@@ -158,7 +158,7 @@ def test_another_name_of_a_guarded_file_is_refused(root: Path, kind: str) -> Non
     os.link(place / "hooks" / "pre-commit", root / "sub" / "harmless.txt")
     os.link(root / "a.py", root / "sub" / "twin.py")
     roots = Roots([root / "sub"], [state])
-    with pytest.raises(OutsideRoots, match="another name"):
+    with pytest.raises(OutsideRoots, match="hard link"):
         roots.resolve("harmless.txt")
     assert roots.resolve("twin.py") == root / "sub" / "twin.py"
 
@@ -178,20 +178,20 @@ FOLDED = ["STATE/journal/x.json", "state./x", "state /x", "st\u200cate/x", "CONF
 def test_the_state_folder_is_nobodys(root: Path, name: str) -> None:
     (root / "state" / "journal").mkdir(parents=True)
     (root / "conf.toml").write_text("")
-    with pytest.raises(OutsideRoots, match="apply-service itself"):
+    with pytest.raises(OutsideRoots, match="apply-service's own data"):
         Roots([root], [root / "state", root / "conf.toml"]).resolve(name)
 
 
 @pytest.mark.parametrize("name", [*OURS, *FOLDED])
 def test_nor_is_one_that_does_not_exist_yet(root: Path, name: str) -> None:
-    with pytest.raises(OutsideRoots, match="apply-service itself"):
+    with pytest.raises(OutsideRoots, match="apply-service's own data"):
         Roots([root], [root / "state", root / "conf.toml"]).resolve(name)
 
 
 @pytest.mark.parametrize("below", ["", "journal", "backups/x"])
 def test_a_root_in_the_state_folder_allows_nothing(tmp_path: Path, below: str) -> None:
     (tmp_path / "state" / below).mkdir(parents=True)
-    with pytest.raises(OutsideRoots, match="apply-service itself"):
+    with pytest.raises(OutsideRoots, match="apply-service's own data"):
         Roots([tmp_path / "state" / below], [tmp_path / "state"]).resolve("x.json")
 
 
@@ -202,7 +202,7 @@ def test_links_to_and_of_the_state_folder_are_seen_through(root: Path, tmp_path:
     (root / "alias").symlink_to("real")
     roots = Roots([root], [tmp_path / "state"])
     for name in ("real/journal/x.json", "alias/x", "alias"):
-        with pytest.raises(OutsideRoots, match="apply-service itself"):
+        with pytest.raises(OutsideRoots, match="apply-service's own data"):
             roots.resolve(name)
     assert roots.resolve("a.py") == root / "a.py"
 
@@ -217,14 +217,14 @@ def test_beside_the_state_folder_edits_are_allowed(root: Path) -> None:
 def test_no_repository_can_be_made_around_a_head_that_is_there(root: Path, name: str) -> None:
     """Each by itself is harmless; together they are a repository, whose `config` names programs."""
     (root / "sub" / "HEAD").write_text("ref: refs/heads/main\n")
-    with pytest.raises(OutsideRoots, match="git itself"):
+    with pytest.raises(OutsideRoots, match="git's own data"):
         Roots([root]).resolve(f"sub/{name}")
 
 
 @pytest.mark.parametrize("name", ["head", "sub/Head", "x/HeAd"])
 def test_no_repository_can_be_made_where_case_does_not_count(root: Path, name: str) -> None:
     """Linux has such file systems, too: folders of ext4 with `casefold`, CIFS, Windows' own disks under WSL."""
-    with pytest.raises(OutsideRoots, match="git itself"):
+    with pytest.raises(OutsideRoots, match="git's own data"):
         Roots([root]).resolve(name)
 
 
@@ -233,7 +233,7 @@ def test_a_repository_whose_git_file_leads_to_itself_is_gits(root: Path, leads_t
     bare(root / "sub")
     (root / "sub" / ".git").write_text(f"gitdir: {leads_to}\n")
     for name in ("config", "hooks/pre-commit"):
-        with pytest.raises(OutsideRoots, match="git itself"):
+        with pytest.raises(OutsideRoots, match="git's own data"):
             Roots([root]).resolve(f"sub/{name}")
 
 
@@ -260,7 +260,7 @@ def test_what_is_called_git_and_is_no_repository_frees_nothing(root: Path, kind:
         (root / "sub" / "s" / ".git").symlink_to("..")
         own.symlink_to("s")
     for name in ("config", "hooks/pre-commit"):
-        with pytest.raises(OutsideRoots, match="git itself"):
+        with pytest.raises(OutsideRoots, match="git's own data"):
             Roots([root]).resolve(f"sub/{name}")
 
 
@@ -268,13 +268,13 @@ def test_what_is_called_git_and_is_no_repository_frees_nothing(root: Path, kind:
 def test_where_another_repository_keeps_its_files_there_need_be_no_head(root: Path, name: str) -> None:
     for folder in ("objects", "refs"):
         (root / "common" / folder).mkdir(parents=True)
-    with pytest.raises(OutsideRoots, match="git itself"):
+    with pytest.raises(OutsideRoots, match="git's own data"):
         Roots([root]).resolve(f"common/{name}")
 
 
 @pytest.mark.parametrize("name", ["HEAD::$DATA", "sub\\HEAD"])
 def test_other_spellings_of_head(root: Path, name: str) -> None:
-    with pytest.raises(OutsideRoots, match="git itself"):
+    with pytest.raises(OutsideRoots, match="git's own data"):
         Roots([root]).resolve(name)
 
 

@@ -383,5 +383,5 @@ def test_damaged_modes_are_refused(modes: str) -> None:
 
 @pytest.mark.parametrize("names", ["--- a/n\n+++ b/nn\n", "new file mode 100644\n--- /dev/null\n+++ b/nn\n"])
 def test_a_header_that_names_two_files_is_refused(names: str) -> None:
-    with pytest.raises(MalformedEdit, match="another file"):
+    with pytest.raises(MalformedEdit, match="names two files"):
         apply_changes(f"diff --git a/n b/n\n{names}@@ -1 +1 @@\n-a\n+b\n", {"n": "a\n"})

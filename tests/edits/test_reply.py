@@ -271,7 +271,7 @@ def test_a_named_whole_file_in_prose_is_the_fence_alone() -> None:
 
 
 def test_two_fenced_texts_are_no_whole_file() -> None:
-    with pytest.raises(MalformedEdit, match="several fenced texts"):
+    with pytest.raises(MalformedEdit, match="several code blocks"):
         run("```python\nx = 1\n```\nand\n```python\ny = 1\n```\n", format="whole_file")
 
 
@@ -280,7 +280,7 @@ def test_a_fence_around_a_page_is_taken_off_with_a_doubt(write: str) -> None:
     page = "# Title\n\nMore text here.\n"
     result = run(write.format(page), "# Title\n\nText.\n", "README.md", "whole_file")
     assert result.merged_code == page
-    assert "fence around the whole file" in result.reasons[0]
+    assert "code block around the whole file" in result.reasons[0]
 
 
 def test_a_fence_inside_a_docstring_keeps_its_indentation() -> None:

@@ -257,7 +257,7 @@ def test_slots_that_are_nobodys_are_noticed() -> None:
     engine.check_integrity()
     session = engine.open([1, 2, 3], 10)
     assert session is not None
-    with pytest.raises(EngineFailure, match="512 slots are lent, 0 kept"):
+    with pytest.raises(EngineFailure, match="512 slots of the KV cache are in use, but 0 should be"):
         engine.check_integrity()
     session.close()
     engine.check_integrity()

@@ -320,7 +320,7 @@ def test_an_edit_whose_key_goes_ends_and_writes_nothing(root: Path, mode: str) -
                 with anyio.fail_after(10):
                     await cancelled.wait()
                 server.should_exit = True
-        assert told[0].startswith("error [unauthorized]: the API key is no longer one of this service")
+        assert told[0].startswith("error [unauthorized]: this API key has been removed from the service")
 
     anyio.run(main)
     assert (root / "plain.py").read_bytes() == b"x = 1\n"
@@ -421,7 +421,7 @@ def test_a_server_that_is_not_there_is_told(root: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "why", "exit_code"),
     [
-        (["--root", "no/such/folder"], "no/such/folder is no folder", 3),
+        (["--root", "no/such/folder"], "no/such/folder is not a folder", 3),
         (["--listen", "here"], "no address to listen on: here", 2),
         (["--listen", "0.0.0.0:0"], "no API keys are configured", 2),
         (["--allow-open"], "--allow-open would have no effect", 2),

@@ -33,7 +33,7 @@ def test_a_variable_of_ours_by_its_old_name(
     monkeypatch.setenv("APPLY_STATE_DIR", str(state))
     assert main(EDIT) == 0
     assert state.is_dir()
-    assert "The variable APPLY_STATE_DIR is now called APPLY_SERVICE_STATE_DIR." in capsys.readouterr().err
+    assert "The environment variable APPLY_STATE_DIR is now called APPLY_SERVICE_STATE_DIR." in capsys.readouterr().err
 
 
 PATCH = """\

@@ -259,10 +259,10 @@ def _between(
     low, high = after + 1, min(pin + 1, terrain.n_lines)
     if (stop - first) * (high - low) > MAX_CELLS:
         raise TooLarge(
-            "the snippet and the file have too many lines that cannot be told apart",
+            "too many lines of the snippet and the file are alike",
             value=(stop - first) * (high - low),
             limit=MAX_CELLS,
-            remedy="show less of the file, or send a diff",
+            remedy="show fewer lines of the file, or send a diff",
         )
     here = []
     for row in rows[first:stop]:

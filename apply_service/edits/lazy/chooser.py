@@ -184,6 +184,10 @@ def load(features: frozenset[str] | None = None) -> Chooser:
         if features is not None and (others := features.symmetric_difference(model.features)):
             raise ValueError(f"it and the merger differ in the features {sorted(others)}")
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        remedy = "install the package again; after a change of features, run python -m training.fit_chooser"
-        raise ModelNotLoadable(f"the chooser can't be used: {error}", value=MODEL_FILE, remedy=remedy) from error
+        remedy = "install the package again; if you changed its features, run python -m training.fit_chooser"
+        raise ModelNotLoadable(
+            f"the data file with which the merger rates readings can't be used: {error}",
+            value=MODEL_FILE,
+            remedy=remedy,
+        ) from error
     return model

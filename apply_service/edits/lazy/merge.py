@@ -40,7 +40,7 @@ where it goes; and where the prose above it orders what can't be done."""
 NOT_TOLD = "the file has no line of the snippet, and nothing says where the code goes"
 NO_SYNTAX = "the file would no longer parse"
 ORDER_IGNORED = "what the prose says to do could not be carried out"
-ORDER_DONE = "words tell a part of the edit: where code goes or what is removed"
+ORDER_DONE = "words, not code, say a part of the edit: where code goes or what is removed"
 UNSURE = 0.95
 """At most, for a reading with one of SELDOM, and where prose orders more than a place."""
 RISKS = ("nowhere", "ordered", "replaces_beside", "loses_branch", "same_body", "may_leave", "ignored_note")
@@ -217,7 +217,7 @@ def _risks(ways: Ways, ops: Merge) -> dict[str, str]:
     if ways.leave is not None:
         found["may_leave"] = f"the prose says that {quote_lines([ways.leave])} may be removed, and it stays"
     if ways.ignored_note is not None:
-        found["ignored_note"] = f"nothing was removed for the comment {quote_lines([ways.ignored_note])}"
+        found["ignored_note"] = f"nothing was removed where the edit has the comment {quote_lines([ways.ignored_note])}"
     return found
 
 
@@ -314,6 +314,6 @@ def _new_file(lines: list[str], update_lines: list[str], language: str | None, p
     ops = [LineOp("drop", j, None, line) for j, line in enumerate(lines)]
     ops += [LineOp("take", None, i, update_lines[i]) for i, role in enumerate(roles) if role not in outside]
     leaves_out = any(role in (Role.MARKER, Role.DELETION) for role in roles)
-    reasons = ("the original is empty but the snippet leaves something out",) if leaves_out else ()
+    reasons = ("the file is empty, but the snippet has a marker for code of the file",) if leaves_out else ()
     certainty = Certainty.LIKELY if leaves_out else Certainty.CERTAIN
     return Prediction(tuple(ops), tuple(update_lines), certainty, reasons, determined=not leaves_out)

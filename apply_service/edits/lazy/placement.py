@@ -52,7 +52,7 @@ _EDGE_WORDS = re.compile(r"^(?:file|class|module)$|\s+(?:class|function|file)$")
 _OPEN_END = re.compile(r"(?:(?<![<>:])=|=>|->|\|\||&&|(?<!\+)\+|\\)\s*$")
 """The end of a line whose statement goes on below."""
 _start_line = attrgetter("start_line")
-_FREE = "no line of the file is shown beside new lines"
+_FREE = "the snippet shows no line of the file beside new lines"
 
 
 class Placement(NamedTuple):
@@ -79,18 +79,22 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
         return placement
     if stub is not None and low <= (end := definition_end(original, stub, high)):
         blanks = _blanks_after(reading, end) or usual_gap(reading, texts)
-        return Placement(end, f"{_FREE}: they went behind the definition above them", blanks_before=blanks)
+        return Placement(
+            end,
+            f"{_FREE}: they were put below the definition that stands above them in the snippet",
+            blanks_before=blanks,
+        )
     placement = _among_imports(original, texts, low, high) if is_import(first) else None
     if placement is not None:
         return placement
     if at := _end_of_series(original, low, high, first):
-        return Placement(at, f"{_FREE}: they went behind others like them")
+        return Placement(at, f"{_FREE}: they were put below others like them")
     if namesakes := _namesakes(original, low, high, definition_header(texts)):
         end = definition_end(original, namesakes[-1], high)
         gap = _blanks_after(reading, end) or usual_gap(reading, texts)
-        return Placement(end, f"{_FREE}: they went behind the last definition of their name", blanks_before=gap)
+        return Placement(end, f"{_FREE}: they were put below the last definition of the same name", blanks_before=gap)
     if b == 0 and not block.marked_before and block.marked_after:
-        return Placement(low, f"{_FREE}: they went to the start", blanks_after=usual_gap(reading, texts))
+        return Placement(low, f"{_FREE}: they were put at the start", blanks_after=usual_gap(reading, texts))
     # Behind the last line of the scope around, as far as lines are indented at least like this one; of the last block
     # behind the last such line of all.
     is_last = b == len(snippet.blocks) - 1 and not block.marked_after
@@ -111,7 +115,9 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
     ends_section = blanks and reading.language in SECTIONED and is_section(original[at + blanks])
     if not blanks or ends_scope or (ends_section and not is_section(first)):
         blanks = usual_gap(reading, texts)
-    return Placement(at, f"{_FREE}: their indentation alone tells their place", blanks_before=blanks if at > low else 0)
+    return Placement(
+        at, f"{_FREE}: they were placed by their indentation alone", blanks_before=blanks if at > low else 0
+    )
 
 
 def _among_imports(original: Sequence[str], texts: Sequence[str], low: int, high: int) -> Placement | None:
@@ -138,8 +144,8 @@ def _among_imports(original: Sequence[str], texts: Sequence[str], low: int, high
             n = bisect_left(lines, new[0])
             found += [at[n]] if 0 < n < len(lines) and new[-1] < lines[n] else []
     if len(found) == 1:
-        return Placement(found[0], f"{_FREE}: they went where they stand in the order of the imports")
-    return Placement(end, f"{_FREE}: they went below the last import")
+        return Placement(found[0], f"{_FREE}: they were put among the imports in alphabetical order")
+    return Placement(end, f"{_FREE}: they were put below the last import")
 
 
 def _namesakes(original: Sequence[str], low: int, high: int, header: str | None) -> list[int]:
@@ -162,7 +168,7 @@ def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> 
 
 def _by_hint(reading: ReadSnippet, texts: Sequence[str], hint: Hint, low: int, high: int) -> Placement | None:
     """Next to what the hint names: a scope, else a line that has its words."""
-    words, reason = hint.target.strip("`'\"() .:").removesuffix("()"), "new lines went where a comment says"
+    words, reason = hint.target.strip("`'\"() .:").removesuffix("()"), "new lines were put where a comment says"
     if hint.where in ("end", "start"):
         name = _EDGE_WORDS.sub("", words)
         scope = find_scope(reading, name, low, high) if name else None

@@ -57,8 +57,8 @@ from apply_service.types import LineOp
 
 WIDE_GAP = "   "
 """Before a remark: part of it may be the line's own trailing white space."""
-LEFT_OUT = "some lines that the snippet leaves out without a marker stay"
-DEFINITIONS_STAY = "definitions that the snippet leaves out without a marker stay"
+LEFT_OUT = "the snippet leaves out some lines without a marker; they are kept"
+DEFINITIONS_STAY = "the snippet leaves out definitions without a marker; they are kept"
 STAYS = frozenset({LEFT_OUT, DEFINITIONS_STAY})
 MIN_SAYING = 0.3
 """The `substance` of a line that tells by its indentation that the snippet lost its own."""
@@ -534,7 +534,7 @@ class ReadSnippet:
             self.texts[i] = remark.code
             is_new = remark.code.strip() not in known
             if is_wide or (has_arrows and is_new) or remark.is_told or not (remark.is_sure or points):
-                self.doubts.append("a comment behind a line was taken for a remark about the edit and left out")
+                self.doubts.append("a comment at the end of a line was taken for a remark about the edit and left out")
 
     def _quote_last_closers(self) -> None:
         """Gives the closing line of a block the comma that the file has there, or takes it off.
@@ -781,7 +781,9 @@ class ReadSnippet:
         """The original's scopes; parsed only where a block has to be placed by them."""
         text = "\n".join(self.original)
         if is_fallback(text, self.language):
-            self.doubts.append("no grammar for the file's language: where its scopes end is told by indentation alone")
+            self.doubts.append(
+                "this program does not know the file's language: it finds the ends of blocks by indentation alone"
+            )
         return find_scopes(text, self.language)
 
 

@@ -41,7 +41,7 @@ DATA = ("toml", "ini", "yaml", "json", "jsonc")
 """Languages of files that hold entries in any order."""
 MAX_LEFT_OUT = 40
 """The most lines that a snippet may leave out in silence without a doubt, if a definition is among them."""
-SHORTENED = "a line is shown shortened: the file's own line stays"
+SHORTENED = "the snippet shortens a line; the file's own line is kept"
 MIN_MOVED = 0.8
 """What lines must say together to count as moved."""
 
@@ -133,7 +133,7 @@ class Writer:
             ops += span.body
             at = span.end
         if self._reworded and sum(op.kind in ("drop", "take") for op in ops) > 2 * len(self._reworded):
-            self.doubts.append("a comment of the file is shown in other words")
+            self.doubts.append("the snippet shows a comment of the file in other words")
         return single_gaps(self._with_shown_blanks(ops + self._reading.keeps[at:]))
 
     def _with_shown_blanks(self, ops: list[LineOp]) -> list[LineOp]:
@@ -196,7 +196,7 @@ class Writer:
         if first[0] > 0:
             shown = [self.texts[i] for i in block.lines[: first[0]]]
             if not any(span.start == 0 for span in new_definitions(shown, self._reading.names)):
-                self.doubts.append("no line of the file is shown above new lines")
+                self.doubts.append("the snippet shows no line of the file above new lines")
             if block.lines[0] not in self._added:
                 start -= replaced_above(self._reading, b, first, floor)
         start -= self._n_moved(block.lines, range(start - 1, floor - 1, -1))
@@ -274,7 +274,7 @@ class Writer:
         if last[0] < len(block.lines) - 1:
             shown = [self.texts[i] for i in block.lines[last[0] + 1 :]]
             if not any(span.stop == len(shown) for span in new_definitions(shown, self._reading.names)):
-                self.doubts.append("no line of the file is shown below new lines")
+                self.doubts.append("the snippet shows no line of the file below new lines")
             if block.lines[-1] in self._added:
                 return last[1] + 1
             return last[1] + 1 + replaced_below(self._reading, b, last, ceiling, self._columns)
@@ -319,7 +319,7 @@ class Writer:
                 "a shown line is like a line of the file, but not equal: it may be its new form or a line of its own"
             )
         if kind is Kind.MOVED and not (self._reading.knows_margin(shown) and self._has_cause(block, k, j)):
-            self.doubts.append("a line of the file is shown at another indentation, and nothing tells why")
+            self.doubts.append("the snippet shows a line of the file at another indentation, for no reason")
         return loose and not self._trusts_all
 
     def _has_cause(self, block: Block, k: int, j: int) -> bool:
@@ -358,7 +358,7 @@ class Writer:
         if note is not None and head + tail == len(lines):
             return self._blanks_at_note(lines, start, end)
         if note is not None and any(not self.texts[i].strip() for i in lines):
-            self.doubts.append("how many blank lines stay at a comment about a removal is not clear")
+            self.doubts.append("it is not clear how many blank lines are kept at a comment about a removal")
         if note is None and self._passes_over(block, k, next_k, start, end):
             return [LineOp("keep", j, None, self._original[j]) for j in range(start, end)]
         gone = [line for line in self._original[start:end] if line.strip()]
@@ -445,7 +445,7 @@ class Writer:
         if not dropped.strip():
             self.doubts.append("a comment says that something was removed, but the file has nothing there")
         elif words and not any(word.strip("`'\",:;)") in dropped for word in words):
-            self.doubts.append("what goes at a comment about a removal has none of the comment's words")
+            self.doubts.append("a comment says what was removed, but the lines removed there have none of its words")
         elif not PLAIN_NOTE.match(strip_comment(self.texts[note]).core):
             self.doubts.append("a comment about a removal was taken for a note and left out")
 
@@ -480,7 +480,7 @@ class Writer:
         if not lines:
             return self._drop(start, end)
         if max(above - start, end - below) != len(lines):
-            self.doubts.append("how many blank lines stay at a comment about a removal is not clear")
+            self.doubts.append("it is not clear how many blank lines are kept at a comment about a removal")
         if above - start >= end - below:
             return self._pair(lines, start, above) + self._drop(above, end)
         return self._drop(start, below) + self._pair(lines, below, end)

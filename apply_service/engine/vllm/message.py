@@ -93,4 +93,9 @@ def decode_edit(arguments: Mapping[str, Any] | None) -> SentEdit | None:
 
 def _malformed(key: str, limit: str) -> InvalidField:
     """The value is not quoted: it is the user's code."""
-    return InvalidField(f"`vllm_xargs.{key}` is malformed", value=key, limit=limit, remedy="send it as made here")
+    return InvalidField(
+        f"`vllm_xargs.{key}` is malformed",
+        value=key,
+        limit=limit,
+        remedy="make it with apply_service.engine.vllm.message.encode_edit",
+    )

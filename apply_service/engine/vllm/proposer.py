@@ -126,9 +126,11 @@ class Proposer:
             n_tokens = worthwhile_length(draft.expected_acceptance, LEAST_CHANCE, min(limit, len(draft.token_ids)))
             return [int(token) for token in draft.token_ids[:n_tokens]]
         except ApplyError as error:
-            logger.warning("apply_service: a request goes without drafts: %s (limit: %s)", error.message, error.limit)
+            logger.warning(
+                "apply_service: nothing is drafted for this request: %s (limit: %s)", error.message, error.limit
+            )
         except Exception as error:  # without its message, which may quote the user's code
-            logger.warning("apply_service: a request goes on without drafts: %s", type(error).__name__)
+            logger.warning("apply_service: nothing more is drafted for this request: %s", type(error).__name__)
         self.requests[row.id] = Request(None, row.n_prompt, tokens[row.n_prompt :].tolist())
         return []
 
@@ -140,8 +142,8 @@ class Proposer:
             return None
         if (asked := self._own if sent.format_name is None else self._formats.get(sent.format_name)) is None:
             message, remedy = (
-                f"`vllm_xargs.{FORMAT}` names no format of this model",
-                "name one of these, or leave it out",
+                f"`vllm_xargs.{FORMAT}` names a prompt format that this model does not have",
+                "use one of these, or leave it out",
             )
             raise InvalidField(message, value=sent.format_name, limit=list(self._formats), remedy=remedy)
         return MergedEdit(DraftContext(asked.encode_sources(sent.job)))
@@ -163,7 +165,7 @@ class MergedEditProposer(Proposer):
         if not hasattr(GPUModelRunner.propose_draft_token_ids, HOOKED):  # only the speed would show it
             logger.warning(
                 "apply_service: vLLM did not load the plug-in `apply_service` of the group vllm.general_plugins, so "
-                "that nothing is drafted. Install the package in vLLM's environment; where VLLM_PLUGINS is set, name "
+                "nothing is drafted. Install the package in vLLM's environment; where VLLM_PLUGINS is set, name "
                 "it there."
             )
         model, scheduler = vllm_config.model_config, vllm_config.scheduler_config
