@@ -283,7 +283,7 @@ class Settings:
             source = entry.partition("=")[2] or name
             own = {self.model: self.model, EMBEDDED: EMBEDDED}.get(name, source)
             if not name or self.more_models.count(name) > 1 or source != own:
-                message = f"bad value for models: {entry!r}, whose name is empty or stands for another model already"
+                message = f"bad value for models: {entry!r}, its name is empty, or another model has it"
                 limit, remedy = "NAME or NAME=SOURCE, every NAME once", "give this model a name of its own: NAME=SOURCE"
                 raise SettingsError(message, value=entry, limit=limit, remedy=remedy)
         if RECORD in self.decides and len(self.decides) > 1:

@@ -135,9 +135,7 @@ def read_chat(
     if tagged is None and prediction is not None:
         messages = [text for text in user if text != prediction]
         if len(messages) != 1:
-            message = (
-                f"with a predicted file, the request takes exactly one other user message, and it has {len(messages)}"
-            )
+            message = f"with a predicted file, a request takes one user message beside it, not {len(messages)}"
             remedy = "send one user message, with the edit or the instruction"
             raise NotAnEdit(message, value=len(messages), limit=1, remedy=remedy)
         if is_edit(messages[0].replace("\r\n", "\n"), prediction.replace("\r\n", "\n")):
@@ -260,7 +258,9 @@ def expand(tagged: Tagged, max_chars: int) -> Tagged:
         parts = re.split(rf"(⟪M{found['space']}:\d+:[^⟪⟫]+⟫)", found["skeleton"])
         parts[1::2] = [texts[placeholder] for placeholder in parts[1::2]]
     except (ValueError, KeyError) as error:
-        raise NotAnEdit(f"{ANCHORS} lacks a part of it", value=str(error)[:80], remedy=remedy) from None
+        raise NotAnEdit(
+            f"the file that was sent with {ANCHORS} is not complete", value=str(error)[:80], remedy=remedy
+        ) from None
     if (n_chars := sum(map(len, parts))) > max_chars:
         message = "the file is too large, once what Morph's SDK has shortened is put back"
         raise TooLarge(message, value=n_chars, limit=max_chars, remedy="send a smaller file, or a part of it")

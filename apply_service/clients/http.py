@@ -202,7 +202,7 @@ class HttpClient:
             remedy = "Start one with `apply-service serve`, or correct the URL."
             raise Unreachable(message, value=self._url, remedy=remedy) from error
         except (KeyError, TypeError, ValueError) as error:
-            message = "The server's answer is not one of an apply service."
+            message = "The server at this URL does not answer like an apply service."
             raise Unreachable(message, value=self._url, remedy="Correct the URL.") from error
         finally:
             self._connections.discard(connection)

@@ -208,9 +208,9 @@ def _write_back(
         checks = sorted({verdict["check"] for verdict in failed})
         accepts = " ".join("--allow-doubt" if check == DOUBT else f"--on-verdict {check}=warn" for check in checks)
         option = option_for_next(answer) if DOUBT in checks else ""
-        takes = f", {option} the next reading" if option else ""
-        remedy = f"Look at the answer with --diff; {accepts} writes it all the same{takes}."
-        raise CheckFailed(f"{source.path} was left alone: {found}", value=checks, remedy=remedy)
+        takes = f"; to write the next reading, use {option}" if option else ""
+        remedy = f"Look at the answer with --diff; to write it anyway, use {accepts}{takes}."
+        raise CheckFailed(f"{source.path} was not changed: {found}", value=checks, remedy=remedy)
     write = FileWrite(source, merged_bytes(answer))
     if not write.is_change:
         return f"{source.path}: nothing changes"

@@ -109,8 +109,8 @@ def _read_batch(arguments: Namespace, max_bytes: int) -> Json:
 def _refuse_contents(part: Json) -> None:
     """Raises UnsupportedParameter for what a request to a server holds and a batch on disk does not."""
     if given := sorted({"original", "original_b64", "files"} & part.keys()):
-        message = f"The files are read from disk: {', '.join(given)} would have no effect."
-        remedy = "Leave them out, or send the batch to a server by HTTP."
+        message = f"{', '.join(given)} would have no effect, because the files are read from disk."
+        remedy = f"Leave out {', '.join(given)}, or send the batch to a server by HTTP."
         raise UnsupportedParameter(message, value=given, remedy=remedy)
 
 

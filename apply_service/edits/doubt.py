@@ -202,8 +202,8 @@ def choose_reading(prediction: Prediction, wanted: str) -> Prediction:
     texts = {reading_id(one.text): one.ops for one in prediction.readings} | {ids[0]: prediction.ops}
     ops = texts.get(by_number.get(wanted, wanted))
     if ops is None:
-        message = f"{wanted} is not a reading of this edit"
-        remedy = "send it without `reading`, then choose one that the answer lists"
+        message = f"{wanted} is not one of the ways to read this edit"
+        remedy = "send the edit without `reading`; the answer lists the readings to choose from"
         raise UnknownReading(message, value=wanted, limit=ids, remedy=remedy)
     lines = texts_of(ops, prediction.update_lines)
     return replace(prediction, ops=ops, update_lines=lines, certainty=Certainty.CERTAIN, reasons=(), determined=True)

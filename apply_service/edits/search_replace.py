@@ -342,9 +342,9 @@ def _read_sides(block: SearchBlock, old: Numbered, new: Numbered, file: FileLine
     for _, text in new:
         if _is_line_note(text) and text not in texts:
             raise MalformedEdit(
-                f"{block.label}: its new text has a line like :start_line:, which belongs above the old text",
+                f"{block.label}: the new text has a :start_line: line, which belongs above the old text",
                 value=text[:200],
-                remedy="put :start_line: above the old text, or write \\:start_line: where the file itself has it",
+                remedy="move it there; if it is a line of the file itself, write \\:start_line:",
             )
     escaped = {text for _, text in old if text.startswith("\\")}
     new = [(at, text if text in escaped else _unescaped(text)) for at, text in new]

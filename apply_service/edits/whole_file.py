@@ -111,7 +111,7 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
             "the reply has several code blocks, and it is not clear which of them is this file",
             value=path,
             limit=[fence.path for fence in fences],
-            remedy="send the `path` of the file, as the reply names it, or the file's text alone",
+            remedy="send the file's name in the reply as `path`, or send only the code block of this file",
         )
     return candidates[0]
 

@@ -63,7 +63,7 @@ def bring(
     """
     if (share := known_share(model, weights)) < LEAST_SHARE:
         raise ModelNotLoadable(
-            f"most of this model's weights can't be stored as {weights}, which only some linear layers can",
+            f"only some linear layers can be stored as {weights}, and most of this model's weights are elsewhere",
             value=f"{share:.0%} supported",
             limit=f"{LEAST_SHARE:.0%}",
             remedy="use --weights own",

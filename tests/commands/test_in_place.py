@@ -78,7 +78,7 @@ def test_an_answer_in_doubt_is_written_only_where_that_is_allowed(
 ) -> None:
     run.result = replace(run.result, verdicts=(Verdict("doubt", "warning", "80% sure"),))
     assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place"]) == 1
-    assert b"a.py was left alone: 80% sure.\n" in capsysbinary.readouterr().err
+    assert b"a.py was not changed: 80% sure.\n" in capsysbinary.readouterr().err
     assert (folder / "a.py").read_bytes() == OLD
     assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place", "--allow-doubt"]) == 0
     assert (folder / "a.py").read_bytes() != OLD
@@ -94,7 +94,7 @@ def test_in_place_refuses_where_a_check_found_an_error(
     assert (folder / "a.py").read_bytes() == OLD
     err = capsysbinary.readouterr().err
     assert last_code() == "check_failed"
-    assert b"a.py was left alone: broken (lines 3-4 of the merged file, check syntax)" in err
+    assert b"a.py was not changed: broken (lines 3-4 of the merged file, check syntax)" in err
     assert main(command) == 1  # printed, but the exit code says so
     out, err = capsysbinary.readouterr()
     assert out == b"new\r\nname = 1\n"

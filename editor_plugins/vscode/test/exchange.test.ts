@@ -67,7 +67,7 @@ test("what is no apply service is told so", async () => {
     async (url) => {
       const { kind, code, words } = await failure(optionsWith({ url, stream: false }));
       assert.deepEqual([kind, code], ["failed", "unreachable"]);
-      assert.ok(words.includes("not one of an apply service"), words);
+      assert.ok(words.includes("does not answer like an apply service"), words);
     },
   );
 });

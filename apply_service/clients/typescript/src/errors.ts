@@ -36,7 +36,7 @@ export class ApplyError extends Error {
 
 /** What answered is no apply service. */
 export function foreign(url: string, status?: number): ApplyError {
-  const message = "The server's answer is not one of an apply service.";
+  const message = "The server at this URL does not answer like an apply service.";
   return new ApplyError("unreachable", message, url, null, "Correct the URL.", status);
 }
 
