@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from apply_service.edits.code_lines import header_name
 from apply_service.edits.markers import PHRASE, Role, classify, is_marker, strip_comment
@@ -16,6 +17,7 @@ from apply_service.protocols import EditJob
 from apply_service.syntax.languages import find_language
 from apply_service.types import Certainty, Verdict
 
+BARE_DOTS = ("...", "\u2026")
 WORD = re.compile(r"[A-Za-z_]\w{2,}")
 COMMON = """
 and are async await bool break case catch class const continue def default else end enum except export extends false
@@ -78,11 +80,15 @@ def words_in(lines: Sequence[str]) -> set[str]:
 
 def is_edit(text: str) -> bool:
     """Whether the text looks like an edit, and not like a file: it is of a format with signs of its own, or a comment
-    in it stands for code that it leaves out."""
-    lines = text.split("\n")
-    return any(map(_stands_for_code, lines)) or detect_format(text, named=None) != "lazy_snippet"
+    or a line of dots in it stands for code that it leaves out."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    stands = any(_stands_for_code(line, above) for above, line in pairwise(["", *lines]))
+    return stands or detect_format(text, named=None) != "lazy_snippet"
 
 
-def _stands_for_code(line: str) -> bool:
+def _stands_for_code(line: str, above: str) -> bool:
+    """`above`: the line above.  In Python a line of dots may be a body."""
+    if line.strip() in BARE_DOTS:
+        return not above.rstrip().endswith((":", '"', "'"))
     core, is_comment = strip_comment(line)
     return is_comment and is_marker(line) and PHRASE.search(core) is not None

@@ -140,7 +140,7 @@ def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Names
     failed = refused_verdicts(answer, request)
     if not done:
         name = str(request.get("path") or "standard input")
-        done = f"{name}: {output.headline(answer)}"
+        done = f"{name}: {output.headline(answer, is_chosen=arguments.reading is not None)}"
         if failed:
             done += "; look at it before you use it"
             is_doubted = all(verdict["check"] == DOUBT for verdict in failed)
@@ -216,4 +216,5 @@ def _write_back(
         return f"{source.path}: nothing changes"
     store.write_all([write], is_forced=is_forced)
     wrote = "wrote" if source.exists else "created"
-    return f"{output.headline(answer)}; {wrote} {source.path}; undo with `{undo_command(source.path)}`"
+    told = output.headline(answer, is_chosen="reading" in request)
+    return f"{told}; {wrote} {source.path}; undo with `{undo_command(source.path)}`"

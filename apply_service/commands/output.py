@@ -239,11 +239,12 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in text)
 
 
-def headline(answer: Mapping[str, Any]) -> str:
-    """How sure the answer is, and how much it changes: `93% sure, 2 hunks`."""
+def headline(answer: Mapping[str, Any], *, is_chosen: bool = False) -> str:
+    """How sure the answer is, and how much it changes: `93% sure, 2 hunks`.  `is_chosen`: the user took this
+    reading."""
     doubt = next((v["message"] for v in answer["verdicts"] if v["check"] == DOUBT and v["severity"] != "pass"), None)
     measured = [reason for reason in BETWEEN_REASONS.split(doubt or "") if SURE.fullmatch(reason)]
-    sure = "sure" if doubt is None else measured[-1] if measured else "not sure"
+    sure = ("as chosen" if is_chosen else "sure") if doubt is None else measured[-1] if measured else "not sure"
     n = len(answer["hunks"])
     return f"{sure}, {n} {'hunk' if n == 1 else 'hunks'}" if n else "nothing changes"
 

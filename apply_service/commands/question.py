@@ -53,7 +53,8 @@ def answer_edit(arguments: Namespace, answerer: Answerer, request: Json, *, is_a
         why = doubts[0]
         first = OtherReading(answer["reading"] or "", answer["confidence"] or 0.0, "", answer["diff"])
         readings = [first, *(OtherReading(**one) for one in answer["readings"])]
-    taken = _ask(arguments.file, why, readings, is_colored=is_color_wanted(answerer.settings, True))
+    original = str(request.get("original") or "")
+    taken = _ask(arguments.file, why, readings, original, is_colored=is_color_wanted(answerer.settings, True))
     if taken is None:
         remedy = "Show more unchanged lines of the file in the edit."
         raise unclear or CheckFailed(f"{arguments.file}: no reading was taken.", remedy=remedy)
@@ -70,7 +71,9 @@ def option_for_next(answer: Mapping[str, Any]) -> str:
     return "--reading 2" if answer["agreement"] is not False else f"--reading {answer['readings'][0]['id']}"
 
 
-def _ask(name: str, why: str, readings: Sequence[OtherReading], *, is_colored: bool) -> OtherReading | None:
+def _ask(
+    name: str, why: str, readings: Sequence[OtherReading], original: str, *, is_colored: bool
+) -> OtherReading | None:
     """The reading that the user takes; None where it is none of those shown."""
     numbered = {str(n): one for n, one in enumerate(shown_readings(readings), 1)}
     output.write_note(f"{name}: {'which of these is meant?' if readings[1:] else 'is this meant?'}")
@@ -78,7 +81,7 @@ def _ask(name: str, why: str, readings: Sequence[OtherReading], *, is_colored: b
         output.write_note(output.indented(output.visible(reason)))
     for number, one in numbered.items():
         output.write_note(f"Reading {number}{f' ({in_words(one.probability)})' if one.probability else ''}:")
-        for line in short_diff(one.diff or "") or [one.difference or "Nothing changes."]:
+        for line in short_diff(one.diff or "", original) or [one.difference or "Nothing changes."]:
             shown = output.visible(line)
             output.write_note("  " + (output.in_color(shown) if is_colored else shown))
     while True:

@@ -203,6 +203,7 @@ def choose_reading(prediction: Prediction, wanted: str) -> Prediction:
     ops = texts.get(by_number.get(wanted, wanted))
     if ops is None:
         message = f"{wanted} is not one of the ways to read this edit"
+        message += "; there is one, 1" if len(ids) == 1 else f"; they are 1 to {len(ids)}"
         remedy = "send the edit without `reading`; the answer lists the readings to choose from"
         raise UnknownReading(message, value=wanted, limit=ids, remedy=remedy)
     lines = texts_of(ops, prediction.update_lines)

@@ -17,6 +17,8 @@ NEARLY = 0.9
 """The share of the first one's chance from which on a reading is about as likely."""
 MAX_LINES, MAX_COLUMNS = 24, 200
 """Of the diff of one reading."""
+MAX_SCOPE = 60
+"""Characters that are shown of the line that opens a scope."""
 _HUNK = re.compile(r"^@@ -(\d+)[^\n]*\n", re.MULTILINE)
 
 
@@ -31,16 +33,31 @@ def shown_readings(readings: Sequence[OtherReading]) -> Sequence[OtherReading]:
     return readings[: max(MAX_SHOWN, min(n_equal, MAX_EQUAL))]
 
 
-def short_diff(diff: str) -> list[str]:
-    """The lines of a file's unified diff, without the file's names, with one unchanged line around each hunk's
-    changes.  Long lines are cut, and of a long diff the last lines are left out and counted."""
+def short_diff(diff: str, original: str = "") -> list[str]:
+    """The lines of a file's unified diff, without the file's names, with one unchanged line around each hunk's changes
+    and the line of the `original` that opens the scope around it: equal places differ in nothing else.  Long lines are
+    cut, and of a long diff the last lines are left out and counted."""
     shown: list[str] = []
+    file = original.splitlines()
     _, *parts = _HUNK.split(diff)
     for at, body in zip(parts[::2], parts[1::2], strict=True):
         lines = [line.removesuffix("\r") for line in body.removesuffix("\n").split("\n")]
         changed = [i for i, line in enumerate(lines) if line[:1] in ("+", "-")]
         start = max(0, changed[0] - 1)
-        shown += [f"@@ line {max(1, int(at)) + start} @@", *lines[start : changed[-1] + 2]]
+        number = max(1, int(at)) + start
+        scope = _scope_above(file, number - 1)
+        shown += [f"@@ line {number}{f', in {scope}' if scope else ''} @@", *lines[start : changed[-1] + 2]]
     cut = [line if len(line) <= MAX_COLUMNS else f"{line[:MAX_COLUMNS]}..." for line in shown[:MAX_LINES]]
     more = len(shown) - MAX_LINES
     return cut if more <= 0 else [*cut, f"... {more} more {'line' if more == 1 else 'lines'} ..."]
+
+
+def _scope_above(lines: Sequence[str], at: int) -> str:
+    """The nearest line above line `at` that is indented less; "" where there is none."""
+
+    def margin(line: str) -> int:
+        return len(line) - len(line.lstrip())
+
+    own = next((margin(line) for line in lines[at : at + 2] if line.strip()), 0)
+    above = (line for line in reversed(lines[:at]) if line.strip() and margin(line) < own and line.strip()[0].isalnum())
+    return next(above, "").strip()[:MAX_SCOPE]

@@ -139,6 +139,8 @@ class EditOutcome:
     result: ApplyResult | ApplyError
     refused: tuple[Verdict, ...] = ()
     """The findings that forbid writing the result."""
+    original: str = ""
+    """The file as it was."""
 
     @property
     def readings(self) -> list[tuple[str, OtherReading]]:
@@ -217,7 +219,7 @@ class FileEditor:
             except NeedsMoreContext as error:
                 if not error.readings:
                     raise
-                return EditOutcome(call.path, "asked", error)
+                return EditOutcome(call.path, "asked", error, original=text.text)
             refused = tuple(v for v in result.verdicts if is_refused(v.check, v.severity, call.on_verdict))
             status: Status = "written" if result.edits else "unchanged"
             if _doubt_of(result) and call.on_verdict.get(DOUBT) != "warn":
@@ -231,7 +233,7 @@ class FileEditor:
             if status in ("written", "created"):
                 data = encode(result.merged_code, replace(text, encoding=result.encoding))
                 await anyio.to_thread.run_sync(self._store.write_all, [FileWrite(source, data)], self._roots.folders)
-        return EditOutcome(call.path, status, result, refused)
+        return EditOutcome(call.path, status, result, refused, text.text)
 
     def _read(self, target: Path, call: EditCall) -> SourceFile:
         """The file that the call is for.  Raises TooLarge, FileNotReadable."""
@@ -374,9 +376,13 @@ def _question(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
         yield from _findings(result, is_alone=is_alone, but=DOUBT)
     for name, one in readings:
         yield f"\nReading {name}{f' ({in_words(one.probability)})' if one.probability else ''}:"
-        yield _fenced("\n".join(short_diff(one.diff))) if one.diff else one.difference or "Nothing changes."
+        yield (
+            _fenced("\n".join(short_diff(one.diff, outcome.original)))
+            if one.diff
+            else one.difference or "Nothing changes."
+        )
     if not readings and isinstance(result, ApplyResult) and result.diff:
-        yield "\n" + _fenced("\n".join(short_diff(result.diff)))
+        yield "\n" + _fenced("\n".join(short_diff(result.diff, outcome.original)))
     name = " or ".join(name for name, _ in readings)
     takes = f"`reading`: {name}" if readings else '`on_verdict`: {"doubt": "warn"}'
     where = "the same arguments" if is_alone else f"the same code_edit, the path {path}"
@@ -410,7 +416,7 @@ def _fields(outcome: EditOutcome) -> dict[str, Any]:
     result, asked = outcome.result, {}
     if outcome.status == "asked":
         readings = [
-            {"reading": name, **asdict(one), "diff": "\n".join(short_diff(one.diff or ""))}
+            {"reading": name, **asdict(one), "diff": "\n".join(short_diff(one.diff or "", outcome.original))}
             for name, one in outcome.readings
         ]
         asked = {"readings": readings}

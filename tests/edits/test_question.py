@@ -50,3 +50,11 @@ def test_a_long_line_is_cut_and_says_so() -> None:
 )
 def test_three_readings_are_shown_and_five_of_equal_ones(chances: list[float], n_shown: int) -> None:
     assert len(shown_readings([OtherReading("0" * 12, chance, "") for chance in chances])) == n_shown
+
+
+def test_equal_places_are_told_apart_by_the_scope_around_them() -> None:
+    old = "".join(f"def {name}():\n    x = 1\n    y = 2\n\n    z = 3\n" for name in "ab")
+    new = old[: old.rindex("z = 3")] + "z = 4\n"
+    diff = unified_diff_text(old, new, "a.py")
+    assert short_diff(diff, old)[0] == "@@ line 9, in def b(): @@"
+    assert short_diff(diff)[0] == "@@ line 9 @@"
