@@ -377,7 +377,7 @@ def test_what_a_program_applied_as_its_format_demands_is_decided_by_nobody_else(
 
 
 def test_an_instruction_alone_without_a_model_that_may_follow_it_is_refused() -> None:
-    with pytest.raises(InstructionUnsupported, match="embedded follows no instructions"):
+    with pytest.raises(InstructionUnsupported, match="embedded does not follow instructions"):
         apply(ALONE, Runtime(load=no_model, decides={"embedded": frozenset()}))
 
 
@@ -390,8 +390,8 @@ class Instruct(PlainBytes):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (MERGED, "from the instruction alone; its own is line 5 (`return 11`)"),
-        (MERGED.replace("def two", "def three"), "its own is lines 5-8"),
+        (MERGED, "from the instruction alone; found in neither the file nor the edit: line 5 (`return 11`)"),
+        (MERGED.replace("def two", "def three"), "found in neither the file nor the edit: lines 5-8"),
         (ORIGINAL, "the model changed nothing"),
     ],
 )
@@ -413,7 +413,7 @@ def test_what_a_model_writes_in_the_place_of_a_determined_text_is_never_sure(tex
     assert (result.strategy, result.merged_code) == ("model", text)
     found = [verdict.message for verdict in result.verdicts if verdict.check == "doubt"]
     assert len(found) == (text != MERGED)
-    assert all("its own is line 5 (`return 12`)" in message for message in found)
+    assert all("found in neither the file nor the edit: line 5 (`return 12`)" in message for message in found)
 
 
 # -- the confidence of hunks -------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def test_a_life(settings: Settings, folder: Path, capsys: pytest.CaptureFixture[
         assert stat.S_IMODE(folder_of(settings).stat().st_mode) == 0o700
         with pytest.raises(Unauthorized):
             HttpClient(server.url).apply(ApplyRequest(BEFORE, UPDATE))
-        assert f"runs already: {server.url}" in start()
+        assert f"is already running: {server.url}" in start()
         assert find_server(settings) == server
         capsys.readouterr()
         assert main(["status", "--json"]) == 0
@@ -319,7 +319,7 @@ def test_windows_starts_and_stops_one(
 def test_there_is_one(settings: Settings) -> None:
     with held(settings) as (_, publish):
         publish("http://127.0.0.1:9")
-        with pytest.raises(NotReady, match="runs already"), held(settings):
+        with pytest.raises(NotReady, match="already running"), held(settings):
             pass
 
 

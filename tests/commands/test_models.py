@@ -113,7 +113,7 @@ def test_a_model_is_pulled_listed_loaded_and_deleted(server: tuple[type[Hub], di
     folder = Path(found.stdout.strip())
     n_bytes = sum(len(data) for name, data in handler.files.items() if not name.endswith((".py", ".bin")))
     assert f"{n_bytes / 2**20:,.1f} MiB; licence: apache-2.0" in found.stderr
-    assert f"Revision {SHA} (the newest; not pinned" in found.stderr
+    assert f"Revision {SHA} (the newest one; once downloaded" in found.stderr
     assert {path.name for path in folder.iterdir()} == handler.files.keys() - {"code.py", "pytorch_model.bin"}
     assert not any("code.py" in path or "pytorch_model" in path for path in handler.paths if "/resolve/" in path)
 

@@ -116,7 +116,7 @@ def test_errors_are_the_sdks_own(client: OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         create(model="auto", messages=plain)
     assert caught.value.code == "not_an_edit"
-    assert "conversation" in caught.value.message
+    assert "does not chat" in caught.value.message
     with pytest.raises(openai.NotFoundError) as missing:
         create(model="gpt-none", messages=TAGGED_CHAT)
     assert missing.value.code == "model_not_found"

@@ -123,7 +123,7 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelNotLoadable, match="other weights") as caught:
         ModelRecord.read(tmp_path)
     assert caught.value.value != caught.value.limit == hash_weights(tmp_path)
-    assert "calibrate again" in caught.value.remedy
+    assert "training.calibrate" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

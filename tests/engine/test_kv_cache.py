@@ -85,7 +85,7 @@ def test_freeing_twice_is_an_error_and_changes_nothing(twice: range) -> None:
 def test_slots_that_the_pool_does_not_have_are_refused(foreign: range) -> None:
     pool = small_pool()
     pool.take(10)
-    with pytest.raises(EngineFailure, match="not slots of this pool"):
+    with pytest.raises(EngineFailure, match="do not exist"):
         pool.give_back(foreign)
     assert pool.n_free == 0
 

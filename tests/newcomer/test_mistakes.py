@@ -55,7 +55,7 @@ MISTAKES = (
     Mistake(
         "a format that is none", "apply src/inventory.py snippet.py -f diff", 2, "diff", "Did you mean unified_diff?"
     ),
-    Mistake("a value out of range", "serve --port 123456", 2, "123456", "range"),
+    Mistake("a value out of range", "serve --port 123456", 2, "123456", "allowed"),
     Mistake("undo of a misspelt file", "undo src/inventroy.py", 3, "inventroy.py", "src/inventory.py?"),
     Mistake("a misspelt model", "apply src/inventory.py snippet.py -m fastaply-1.5b", 4, "fastaply", "fastapply-1.5b?"),
     Mistake("a model of another service", "apply src/inventory.py snippet.py -m gpt-4o", 4, "gpt-4o", "embedded"),

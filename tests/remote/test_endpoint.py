@@ -40,7 +40,7 @@ def test_what_is_no_url_of_a_server_stops_the_start(url: str | None) -> None:
 
 @pytest.mark.parametrize("key", ["env:MISSING", "env:EMPTY", "env:BAD", "a b\n"])
 def test_what_is_no_key_stops_the_start_unquoted(key: str) -> None:
-    with pytest.raises(SettingsError, match="no key") as caught:
+    with pytest.raises(SettingsError, match="no usable key") as caught:
         Endpoint.of(settings(remote_key=key), {"EMPTY": "", "BAD": "geheim\n"})
     assert caught.value.value == (key.removeprefix("env:") if key.startswith("env:") else None)
     assert "geheim" not in str(caught.value.as_dict())
