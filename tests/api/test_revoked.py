@@ -123,7 +123,7 @@ def test_a_stream_is_cut_by_a_typed_error(path: str, body: object, name: bytes, 
         before, _, last = rest.rstrip().rpartition(b"data: ")
         error = json.loads(last)["error"]
         assert error["code"] == code
-        assert "no longer" in error["message"]
+        assert "has been removed" in error["message"]
         assert before.endswith(name)
         assert b"event: final" not in rest
         assert run.closed.wait(10), "and its decoding stops"

@@ -286,7 +286,7 @@ def test_a_step_is_looked_for_inside_the_job_that_is_named() -> None:
 
 
 def test_prose_alone_is_refused() -> None:
-    with pytest.raises(MalformedEdit, match="prose without code"):
+    with pytest.raises(MalformedEdit, match="prose but no code"):
         read_reply("The file looks good to me as it is.\n", original=PYTHON, path="a.py", language="python")
 
 

@@ -105,7 +105,7 @@ def test_no_drafter_changes_what_an_adapted_model_writes(temperature: float, bas
 
 def bad(base: Path) -> dict[str, tuple[str, dict[str, torch.Tensor], dict[str, Any]]]:
     """What is wrong -> a part of the message, tensors, and keys of the configuration."""
-    tensors, kind = pairs(base), "no plain LoRA"
+    tensors, kind = pairs(base), "not a plain LoRA"
     first, unknown = PREFIX + LAYERS[0] + UP, PREFIX + "model.layers.9.mlp.up_proj"
     return {
         "dora": (kind, tensors, {"use_dora": True}),
