@@ -126,7 +126,7 @@ def test_words_that_find_one_thing_remove_it(case: str) -> None:
 def test_words_that_find_nothing_or_several_things_are_told(language: str, original: str, update: str) -> None:
     found = merge(original, update, language=language, path="a")
     assert found.certainty is not Certainty.CERTAIN
-    assert any(reason.startswith("nothing was removed for the comment `") for reason in found.reasons)
+    assert any(reason.startswith("nothing was removed where the edit has the comment `") for reason in found.reasons)
 
 
 def test_of_several_lines_with_a_name_the_one_that_sets_it_is_meant() -> None:
