@@ -422,7 +422,7 @@ def test_a_server_that_is_not_there_is_told(root: Path) -> None:
     ("options", "why", "exit_code"),
     [
         (["--root", "no/such/folder"], "no/such/folder is not a folder", 3),
-        (["--listen", "here"], "no address to listen on: here", 2),
+        (["--listen", "here"], "not an address to listen on: here", 2),
         (["--listen", "0.0.0.0:0"], "no API keys are configured", 2),
         (["--allow-open"], "--allow-open would have no effect", 2),
         (["--keys-file", "keys.toml"], "--keys-file would have no effect", 2),
