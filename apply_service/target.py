@@ -321,7 +321,10 @@ class Writing:
 
 def no_target(name: str) -> NoReturn:
     """`Runtime.load` where no request may need a target.  Raises UnsupportedParameter."""
-    message, remedy = "no model is used for a `patch`", "use strategy exact, or send each file's edit in `edits`"
+    message, remedy = (
+        "a `patch` is applied without a model, so no model or strategy can be set for it",
+        "use strategy exact, or send each file's edit in `edits`",
+    )
     raise UnsupportedParameter(message, value=name, remedy=remedy)
 
 

@@ -114,7 +114,7 @@ async def readyz(request: Request) -> Readiness:
     if not service.is_ready:
         raise NotReady("the service is shutting down", remedy="ask another replica, or wait until this one is back")
     if not service.has_workers:
-        message = "the service can't start a process to read edits in"
+        message = "the service can't start the process that reads edits"
         raise NotReady(message, remedy="wait a moment and try again; the service's log says why")
     if budget.is_full:
         message = "the requests in progress use all the memory allowed for request bodies"

@@ -135,7 +135,7 @@ def read_chat(
     if tagged is None and prediction is not None:
         messages = [text for text in user if text != prediction]
         if len(messages) != 1:
-            message = f"with a predicted file, a request takes one user message beside it, not {len(messages)}"
+            message = f"a request with `prediction` takes one more user message, and this one has {len(messages)}"
             remedy = "send one user message, with the edit or the instruction"
             raise NotAnEdit(message, value=len(messages), limit=1, remedy=remedy)
         if is_edit(messages[0].replace("\r\n", "\n"), prediction.replace("\r\n", "\n")):
@@ -262,7 +262,7 @@ def expand(tagged: Tagged, max_chars: int) -> Tagged:
             f"the file that was sent with {ANCHORS} is not complete", value=str(error)[:80], remedy=remedy
         ) from None
     if (n_chars := sum(map(len, parts))) > max_chars:
-        message = "the file is too large, once what Morph's SDK has shortened is put back"
+        message = "the file is too large after the parts that Morph's SDK cut out are restored"
         raise TooLarge(message, value=n_chars, limit=max_chars, remedy="send a smaller file, or a part of it")
     code = "".join(parts)
     if found["begin"] in code or found["begin"] in tagged.update:

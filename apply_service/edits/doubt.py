@@ -102,9 +102,9 @@ def find_doubt(
             return None
         reasons = "; ".join(prediction.reasons) or "it shows no line of the file"
         if prediction.certainty is Certainty.LIKELY:
-            return Verdict(DOUBT, "warning", f"where the edit belongs is likely, not certain: {reasons}")
+            return Verdict(DOUBT, "warning", f"the place of the edit is likely, but not certain: {reasons}")
         severity: Severity = "warning" if is_by_model else "error"
-        return Verdict(DOUBT, severity, f"where the edit belongs is a guess: {reasons}")
+        return Verdict(DOUBT, severity, f"the place of the edit is a guess: {reasons}")
     chance, thresholds = chance_of(prediction, merged) or 0.0, load().thresholds
     if chance >= thresholds.apply:
         return None

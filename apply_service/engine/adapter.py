@@ -58,7 +58,7 @@ def add_adapter(model: Any, folder: Path) -> None:
     names = [name.removeprefix(PREFIX).removesuffix(DOWN) for name in tensors if name.endswith(DOWN)]
     if not names or tensors.keys() != {PREFIX + name + end for name in names for end in (DOWN, UP)}:
         unknown = sorted(name for name in tensors if not name.endswith((DOWN, UP)))[:3]
-        message = "the adapter's file has more than the pairs of matrices of a LoRA"
+        message = "the adapter's file has other tensors than the A and B matrices of a LoRA"
         raise ModelNotLoadable(message, value=unknown, limit=[DOWN, UP], remedy="use a LoRA adapter of linear layers")
     for name in names:
         layer = layers.get(name)

@@ -89,7 +89,7 @@ def load_model(
     model = _from_pretrained(directory, name, dtype_of(dtype, where), allow_remote_code).eval()
     if getattr(model, "_is_stateful", False):
         raise ModelNotLoadable(
-            "the model keeps a recurrent state, which this engine can't take back after a wrong draft",
+            "the model keeps a recurrent state, which this engine can't roll back after a wrong draft",
             value=name,
             limit="models whose only state is keys and values",
             remedy="serve it with another program, such as vLLM, and name it as remote:NAME",
@@ -130,7 +130,7 @@ def refuse_other_logits(engine: TorchEngine, name: str) -> None:
     difference = float((found - wanted).abs().max() / wanted.std())
     if not difference <= rounding:
         raise ModelNotLoadable(
-            f"this engine gets other results from the model than transformers: {difference:.2g} standard deviations",
+            f"the results for this model differ from the transformers library's by {difference:.2g} standard deviations",
             value=name,
             limit=rounding,
             remedy="use another model, and report the name of this one: its architecture is not supported",

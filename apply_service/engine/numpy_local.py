@@ -217,7 +217,8 @@ def choose(logits: Floats, windows: Sequence[WindowRows]) -> tuple[npt.NDArray[n
             if ids is not None:
                 if not len(ids) or ids[0] < 0 or ids[-1] >= scores.shape[-1]:
                     raise EngineFailure(
-                        "internal fault: the allowed tokens are none, or not of this model", limit=scores.shape[-1]
+                        "internal fault: the set of allowed tokens is empty, or not of this model",
+                        limit=scores.shape[-1],
                     )
                 choices[first + i] = ids[scores[i, ids].argmax()]
     highest = logits.max(-1, keepdims=True)

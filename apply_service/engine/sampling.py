@@ -49,7 +49,7 @@ def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
     for i, (_, ids) in enumerate(masked):
         if not len(ids) or ids[0] < 0 or ids[-1] >= scores.shape[-1]:
             raise EngineFailure(
-                "internal fault: the allowed tokens are none, or not of this model", limit=scores.shape[-1]
+                "internal fault: the set of allowed tokens is empty, or not of this model", limit=scores.shape[-1]
             )
         table[i, : len(ids)] = torch.from_numpy(ids)
         table[i, len(ids) :] = int(ids[0])

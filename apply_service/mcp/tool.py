@@ -313,7 +313,7 @@ def read_arguments(arguments: Mapping[str, Any]) -> EditCall:
             raise InvalidField(message, value=given, remedy="give it once")
     rules = values.get("on_verdict", {})
     if any(rule not in ("warn", "fail") for rule in rules.values()):
-        message, allowed_rules = "'on_verdict' must say warn or fail by the names of checks", {"CHECK": "warn or fail"}
+        message, allowed_rules = "'on_verdict' must map names of checks to warn or fail", {"CHECK": "warn or fail"}
         raise InvalidField(message, value=rules, limit=allowed_rules, remedy="mend it, or leave it out")
     if not values.get("path"):
         raise InvalidField("the argument 'path' is missing", value="path", remedy="name the file to edit")

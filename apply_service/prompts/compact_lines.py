@@ -68,7 +68,7 @@ class LineVocabulary:
             return cls(path.read_text(encoding="utf-8"))
         except (OSError, KeyError, ValueError) as error:
             raise ModelNotLoadable(
-                f"this is not a tokenizer of the prompt format compact: {error}",
+                f"this tokenizer does not fit the prompt format `compact`: {error}",
                 value=str(path),
                 remedy="put the tokenizer that the model was trained with into its folder",
             ) from error

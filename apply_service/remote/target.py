@@ -85,7 +85,7 @@ class RemoteTarget:
 def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
     """Raises UnsupportedParameter for a field of the request that has no meaning for a remote model."""
     if request.drafter is not None:
-        message = "`drafter` can't be used with a remote model, whose own server drafts or does not"
+        message = "`drafter` can't be used with a remote model: its own server decides whether it drafts"
         raise UnsupportedParameter(message, value=request.drafter, remedy="leave `drafter` out")
     if request.constrain == "sources":
         message = "`constrain` can't be used with a remote model: what it writes can't be limited from here"

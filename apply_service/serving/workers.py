@@ -270,8 +270,8 @@ class WorkerPool:
             self._has_failed = True
             reason = getattr(error, "strerror", None) or "the process that forks them does not answer"
             if not self._is_closed:
-                log.error("the service can't start a process to read edits in: %s", reason)
-            message = f"the service can't start a process to read edits in: {reason}"
+                log.error("the service can't start the process that reads edits: %s", reason)
+            message = f"the service can't start the process that reads edits: {reason}"
             remedy = "wait a moment and try again; the service's log says why"
             raise NotReady(message, value=reason, remedy=remedy) from error
         finally:

@@ -90,7 +90,7 @@ def test_a_format_that_counts_nothing_tells_its_reasons() -> None:
     known = job(None)
     found = find_doubt(known, known.prediction.text)
     assert found is not None
-    assert found.message == "where the edit belongs is likely, not certain: no anchor"
+    assert found.message == "the place of the edit is likely, but not certain: no anchor"
 
 
 def test_chances_in_words_are_never_nothing_and_never_all() -> None:

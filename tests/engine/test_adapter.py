@@ -114,7 +114,7 @@ def bad(base: Path) -> dict[str, tuple[str, dict[str, torch.Tensor], dict[str, A
         "other kind": (kind, tensors, {"peft_type": "VERA"}),
         "later switch": (kind, tensors, {"a_switch_of_a_later_version": True}),
         "rank 0": ("can't be read", tensors, {"r": 0}),
-        "half a pair": ("pairs of matrices", {name: value for name, value in tensors.items() if name != first}, {}),
+        "half a pair": ("A and B matrices", {name: value for name, value in tensors.items() if name != first}, {}),
         "shape": ("another model", {**tensors, first: torch.zeros(5, RANK)}, {}),
         "layer": ("another model", {unknown + end: torch.zeros(RANK, RANK) for end in (UP, DOWN)}, {}),
     }

@@ -307,7 +307,7 @@ def test_a_pool_without_processes_says_so_and_tries_again(
             assert not pool.has_workers
             assert wait_for(lambda: not pool._jobs)
             assert not pool.has_workers
-        assert "the service can't start a process to read edits in" in caplog.text
+        assert "the service can't start the process that reads edits" in caplog.text
         assert wait_for(lambda: pool.has_workers)
     finally:
         pool.close()

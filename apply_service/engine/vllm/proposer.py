@@ -221,7 +221,9 @@ def check_version(version: str) -> None:
         oldest, newest = (".".join(map(str, one)) for one in (OLDEST, NEWEST))
         limit = f"vLLM {oldest} to {newest}"
         remedy = f"install vLLM {newest}, or leave --speculative-config out"
-        message = f"apply_service's plug-in knows {limit}, and this is {version or 'unknown'}: {remedy}"
+        message = (
+            f"apply_service's plug-in supports {limit}, but {version or 'an unknown version'} is installed: {remedy}"
+        )
         raise MissingDependency(message, value=version, limit=limit, remedy=remedy)
 
 
