@@ -130,7 +130,7 @@ def refuse_other_logits(engine: TorchEngine, name: str) -> None:
     difference = float((found - wanted).abs().max() / wanted.std())
     if not difference <= rounding:
         raise ModelNotLoadable(
-            f"the results for this model differ from the transformers library's by {difference:.2g} standard deviations",
+            f"the results of this model differ from the transformers library by {difference:.2g} standard deviations",
             value=name,
             limit=rounding,
             remedy="use another model, and report the name of this one: its architecture is not supported",
