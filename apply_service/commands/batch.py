@@ -238,4 +238,7 @@ def _summary(answer: Json, *, is_written: bool, is_verbose: bool) -> Iterator[st
             yield f"  {item['error']['remedy']}"
     n_ok = sum(item["status"] == "ok" for item in answer["items"])
     done = "written" if is_written else "can be written"
-    yield f"{answer['status']}: {n_ok} of {len(answer['items'])} files {done}"
+    answers = [item["answer"] for item in answer["items"] if item["answer"] is not None and not is_written]
+    n_doubted = sum(any(v["check"] == DOUBT and v["severity"] != "pass" for v in one["verdicts"]) for one in answers)
+    only = f", {n_doubted} of them only with --allow-doubt" if n_doubted else ""
+    yield f"{answer['status']}: {n_ok} of {len(answer['items'])} files {done}{only}"

@@ -375,7 +375,7 @@ def test_a_batch_in_doubt_is_shown_and_told_by_the_exit_code(
     assert err.decode().splitlines() == [
         "a.py: modify: 80% sure, 1 hunk",
         "  `x` is there twice",
-        "applied: 1 of 1 files can be written",
+        "applied: 1 of 1 files can be written, 1 of them only with --allow-doubt",
     ]
     assert main([*command, "--allow-doubt"]) == 0
     assert capsysbinary.readouterr().err == b""
