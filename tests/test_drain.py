@@ -106,7 +106,7 @@ serve.run(Namespace(background=False), Settings(port=0, drain_timeout_s=0))
 def test_a_server_whose_engine_hangs_still_stops() -> None:
     with subprocess.Popen([sys.executable, "-c", HANGING_SERVER], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        line = next(line for line in process.stderr if line.startswith("serving"))
+        line = next(line for line in process.stderr if line.startswith("Serving"))
         events = HttpClient(line.split(" on ")[1].strip()).stream(REQUEST)
         assert next(events) == TokenEvent("x")
         process.send_signal(signal.SIGTERM)

@@ -149,7 +149,7 @@ def test_a_message_that_is_none_costs_its_own_drafts_alone(compact: Compact, cap
     HookedRunner(proposer(compact)).run(bad, good)
     assert not any(bad.drafts)
     assert good.n_accepted == len(good.answer) - good.n_steps
-    assert "without drafts" in caplog.text
+    assert "nothing is drafted for this request" in caplog.text
     assert "f1_3" not in caplog.text, "no code in logs"
 
 
@@ -199,7 +199,7 @@ def test_a_format_that_the_model_has_not_is_not_drafted_for(compact: Compact, ca
     one.arguments = encode_edit(numbered_edit(1), "chat")
     HookedRunner(proposer(compact)).run(one)
     assert not any(one.drafts)
-    assert "names no format" in caplog.text
+    assert "names a prompt format that this model does not have" in caplog.text
 
 
 @pytest.mark.parametrize(
