@@ -10,7 +10,14 @@ import { proposalOf } from "./answers.js";
 import { answerOf } from "./fixtures.js";
 
 const REQUEST: EditRequest = { original: "a = 1\n", update: "a = 2\n" };
-const DOUBT = { check: "doubt", severity: "error", message: "26% sure", lines: null, side: "merged" } as const;
+const DOUBT = {
+  check: "doubt",
+  severity: "error",
+  message: "26% sure",
+  lines: null,
+  side: "merged",
+  question: "",
+} as const;
 
 function other(id: string, difference: string): NativeAnswer["readings"][number] {
   return { id, difference, probability: 0.25, diff: null };

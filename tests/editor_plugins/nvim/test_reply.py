@@ -136,7 +136,7 @@ def test_what_an_editor_does_not_do_is_said(editor: Editor, folder: Path) -> Non
     assert (folder / "a.py").exists()
 
 
-@pytest.mark.parametrize(("text", "words"), [("hello\n", "names no file"), ("", "is empty")])
+@pytest.mark.parametrize(("text", "words"), [("hello\n", "does not say which files it edits"), ("", "is empty")])
 def test_what_is_no_reply_is_refused(editor: Editor, folder: Path, text: str, words: str) -> None:
     ask(editor, text)
     editor.wait_for_note(words)
