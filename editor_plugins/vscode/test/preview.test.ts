@@ -54,7 +54,14 @@ test("titles tell size and confidence", () => {
 
 test("beside a syntax error nothing is said to be sure", () => {
   const proposal = proposalOf("three_hunks");
-  const broken = { check: "syntax", severity: "error", message: "odd", lines: null, side: "merged", question: "" } as const;
+  const broken = {
+    check: "syntax",
+    severity: "error",
+    message: "odd",
+    lines: null,
+    side: "merged",
+    question: "",
+  } as const;
   const answer = { ...proposal.answer, verdicts: [broken] };
   const found = Proposal.of(proposal.original, answer);
   assert.ok(found !== null);
