@@ -211,7 +211,7 @@ def test_health_and_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
             patched.setattr(Service, "has_workers", False)
             response = http.get("/readyz")
             assert (response.status_code, response.json()["error"]["code"]) == (503, "not_ready")
-            assert "can't start a process" in response.json()["error"]["message"]
+            assert "can't start the process" in response.json()["error"]["message"]
         assert http.get("/readyz").status_code == 200
         service.close()
         for path in ("/healthz", "/readyz"):
