@@ -167,7 +167,7 @@ class _Part:
         cost = sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in self.own)
         most = max(1, cost // 2)
         here = {op.update_line: op.original_line for op in self.own if op.kind == "both"}
-        once = [(n, j) for n in solid if (j := here.get(self.rows[n][0])) and self.index.count(self.rows[n][1]) == 1]
+        once = [(n, j) for n in solid if (j := here.get(self.rows[n][0])) is not None and self._is_once(n)]
         starts = (j - n for n in solid for j in self.index.places(self.rows[n][1])[:MAX_PLACES])
         for at, n_equal in Counter(starts).items():
             if n_equal < max(2, len(solid) - most) or not 0 <= at <= len(self.lines) - len(self.rows):
@@ -179,6 +179,9 @@ class _Part:
             says = any(n not in others and not is_closer(self.rows[n][1]) for n in solid)
             if len(others) <= most and says and not is_held and not is_here:
                 yield at
+
+    def _is_once(self, n: int) -> bool:
+        return self.index.count(self.rows[n][1]) == 1
 
     def _is_equal(self, n: int, j: int) -> bool:
         return 0 <= j < len(self.lines) and self.rows[n][1].strip() == self.index.stripped[j]

@@ -22,6 +22,7 @@ def second(x):
 TWINS = "begin()\nload_all(1)\nsave_all(1)\nfinish()\nbegin()\nload_all(1)\nsweep_all(2)\nfinish()\nstop()\n"
 STAGES = "FROM node AS build\nWORKDIR /app\nRUN make\n\nFROM node-slim\nWORKDIR /app\nCMD run\n"
 CHANGED = "    y = scale(x)\n    z = check(y)\n    return y\n"
+FIRST_LINE = "top()\nrun(1)\ngo(1)\nend(1)\n\nlow()\nrun(9)\ngo(5)\nend(1)\n"
 ROWS = "a:\n  log_size_limit: 10\nb:\n  log_size_limit: 10\n"
 
 
@@ -39,6 +40,7 @@ ROWS = "a:\n  log_size_limit: 10\nb:\n  log_size_limit: 10\n"
         (STAGES, "# ...\nWORKDIR /app\nENV MODE=fast\n# ...\n", [1]),
         (STAGES, "FROM node AS build\nWORKDIR /app\nENV MODE=fast\n# ...\n", []),
         (ROWS, "# ...\n  log_size_limit: 30\n# ...\n", [1]),
+        (FIRST_LINE, "top()\nrun(9)\ngo(9)\nend(1)\n# ...\n", []),
         (ROWS, "# ...\nb:\n  log_size_limit: 30\n# ...\n", []),
         ("{\n}\n{\n}\n", "# ...\n}\nx\n# ...\n", [1]),
         ("{\n}\n  {\n  }\n", "# ...\n}\nx\n# ...\n", []),
