@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: audit bench-gpu bench-gpu-prepare finetune finetune-prepare train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check try-release bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit wheel
+.PHONY: audit bench-gpu bench-gpu-prepare bench-gpu-real finetune finetune-prepare train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check try-release bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit wheel
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -123,6 +123,9 @@ bench-gpu-prepare: $(STAMP)  ## edits read and merged for bench-gpu, into runs/b
 
 bench-gpu:  ## correctness, then speed at real shapes, for nine minutes; the same command goes on; BENCH_GPU='--pieces ...'
 	$(GPU_RUN) -m benchmarks.gpu $(BENCH_GPU)
+
+bench-gpu-real:  ## a pretrained model's own choices on a GPU, with an adapter or without; BENCH_GPU_REAL='--model FOLDER --out FILE ...'
+	$(GPU_RUN) -m benchmarks.gpu.real $(BENCH_GPU_REAL)
 
 train-gpu-prepare: $(STAMP)  ## batches recorded for train-gpu, into runs/train-gpu; DATA as for train, TRAIN_GPU_PREPARE='--chunks N ...'
 	$(BIN)/python -m training.record $(if $(DATA),--data $(DATA)) $(TRAIN_GPU_PREPARE)

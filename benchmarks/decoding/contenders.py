@@ -29,9 +29,9 @@ from apply_service.errors import EngineFailure
 from apply_service.protocols import EditJob
 from apply_service.target import Target, open_decoding
 from apply_service.types import ApplyRequest
-from benchmarks.decoding.samples import LOOKUP_PEER, PLAIN_ENGINE, PLAIN_PEER, UNDRAFTED, Sample
+from benchmarks.decoding.samples import LOOKUP_PEER, PLAIN_ENGINE, PLAIN_PEER, UNDRAFTED, WIDE_LOOKUP_PEER, Sample
 
-LOOKUP_TOKENS: Mapping[str, int | None] = {PLAIN_PEER: None, LOOKUP_PEER: 10}
+LOOKUP_TOKENS: Mapping[str, int | None] = {PLAIN_PEER: None, LOOKUP_PEER: 10, WIDE_LOOKUP_PEER: 128}
 """The library's contenders, and how many tokens each drafts from the prompt; None: it decodes plainly."""
 WARM_UP_TOKENS = 24
 
@@ -287,7 +287,7 @@ def take_turns(
     `cap(contender)` is where it stops each output (None: at its end); `done`: contenders and groups to leave out.
     """
     first = next(iter(groups.values()))
-    able = [contender for contender in contenders if len(first) == 1 or contender.name != LOOKUP_PEER]
+    able = [contender for contender in contenders if len(first) == 1 or not LOOKUP_TOKENS.get(contender.name)]
     todo = [(c.name, group) for group in groups for c in able if (c.name, group) not in done]
     for contender in able:
         if any(name == contender.name for name, _ in todo):

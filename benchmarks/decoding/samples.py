@@ -15,8 +15,9 @@ from typing import Any
 from apply_eval.metrics import quantile_interval
 
 PLAIN, PLAIN_ENGINE, PLAIN_PEER, LOOKUP_PEER = "plain", "plain_engine", "hf_plain", "hf_prompt_lookup"
+WIDE_LOOKUP_PEER = "hf_prompt_lookup_128"
 UNDRAFTED = (PLAIN_ENGINE, PLAIN_PEER)
-BASELINES = (PLAIN, LOOKUP_PEER)
+BASELINES = (PLAIN, LOOKUP_PEER, WIDE_LOOKUP_PEER)
 """What ratios are given against; the library's prompt lookup takes a single edit at a time."""
 
 

@@ -18,6 +18,7 @@ LABELS = {
     "plain_engine": "no draft, our engine, unpadded",
     "hf_plain": "HF `generate`",
     "hf_prompt_lookup": "HF prompt lookup, 10 tokens",
+    "hf_prompt_lookup_128": "HF prompt lookup, 128 tokens",
 }
 """Drafters of ours go by their own names."""
 BUSY = 0.5
@@ -29,7 +30,8 @@ Row = Mapping[str, Any]
 COLUMNS: Mapping[str, Callable[[Row], str]] = {
     "tok/s": lambda row: number(row["tok_s"]),
     "against plain": lambda row: ratio(row.get("vs_plain")),
-    "against HF prompt lookup": lambda row: ratio(row.get("vs_hf_prompt_lookup")),
+    "against HF lookup 10": lambda row: ratio(row.get("vs_hf_prompt_lookup")),
+    "against HF lookup 128": lambda row: ratio(row.get("vs_hf_prompt_lookup_128")),
     "chars/s end to end": lambda row: number(row["chars_s"]),
     "tokens a pass": lambda row: number(row["tokens_per_pass"]),
     "rejections an edit": lambda row: number(row["rejections_per_edit"]),

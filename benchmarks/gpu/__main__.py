@@ -29,7 +29,7 @@ from apply_service.engine.loading import pick_device
 from apply_service.engine.weights import Weights
 from apply_service.errors import ApplyError
 from benchmarks.decoding.contenders import describe_device
-from benchmarks.decoding.samples import LOOKUP_PEER, PLAIN_ENGINE, PLAIN_PEER
+from benchmarks.decoding.samples import LOOKUP_PEER, PLAIN_ENGINE, PLAIN_PEER, WIDE_LOOKUP_PEER
 from benchmarks.gpu.checks import Group, check_attention, check_decoding, check_matrices, check_rows, run_checks
 from benchmarks.gpu.edits import OUT, read_prepared
 from benchmarks.gpu.measure import measure_piece
@@ -39,7 +39,7 @@ from benchmarks.gpu.tables import render
 GPU_SHAPES = "qwen2.5-coder-7b,llama-3-70b-fp8,qwen2.5-coder-1.5b,qwen2.5-coder-32b"
 SHAPES = {"cuda": GPU_SHAPES, "cpu": "tiny-10m,tiny-10m-fp8"}
 CHECKED = {"cuda": "qwen2.5-coder-1.5b", "cpu": "tiny-2m"}
-CONTENDERS = (PLAIN_ENGINE, PLAIN_PEER, LOOKUP_PEER, "original", "original_snippet", "merged_edit")
+CONTENDERS = (PLAIN_ENGINE, PLAIN_PEER, LOOKUP_PEER, WIDE_LOOKUP_PEER, "original_snippet", "merged_edit")
 LEAST_S = 45.0
 """With less than this left no piece is begun: a shape has to be made, and its self-test run."""
 CHECKS_S = 300.0
