@@ -4,7 +4,8 @@
 
 The edits are those of `make bench-gpu-prepare`.  Each is answered once, greedily and freely, with `merged_edit` as
 drafter; the first `--speeds` of them by every contender in turns as well.  An answer is right when it is the wanted
-text to the byte.  One process measures one model, so that adapters compare by two calls.  Results are written after every edit.
+text to the byte.  One process measures one model, so that adapters compare by two calls.  Results are written after
+every edit.
 """
 
 from __future__ import annotations
