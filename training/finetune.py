@@ -63,6 +63,8 @@ class Adapted:
         from transformers import AutoModelForCausalLM
 
         self._peft = peft
+        # With cuDNN's attention the loss became NaN in the second step on an H100 (torch 2.11); without it it did not.
+        torch.backends.cuda.enable_cudnn_sdp(False)
         # The library sees from positions that begin again that a row holds several texts, and masks each from the rest.
         model = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, attn_implementation="sdpa", use_safetensors=True

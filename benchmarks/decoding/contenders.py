@@ -175,22 +175,22 @@ def open_contender(name: str, target: Target, engine: Any) -> EngineContender | 
 
 # -- decoding together -------------------------------------------------------------------------------------------------
 def read_prompts(decodings: Sequence[Decoding]) -> None:
-    """Prefill all of them.
+    """Prefill all of them, and no more: a prompt that is in the prefix cache as a whole takes no pass.
 
     Raises:
         EngineFailure: they do not fit together.
     """
+    n_open = sum(decoding.admit() for decoding in decodings)
+    if n_open < len(decodings):
+        raise EngineFailure(
+            "the engine has no room for the whole batch",
+            value=len(decodings),
+            limit=n_open,
+            remedy="give it more memory for keys and values, or decode fewer edits together",
+        )
     scheduler = Scheduler(on_failure=refuse)
-    while reading := [d for d in decodings if d.session is None or d.session.n_pending]:
-        n_before = sum(d.stats.prefill_passes for d in reading)
+    while reading := [d for d in decodings if d.session is not None and d.session.n_pending]:
         _raise_errors(scheduler.run_pass(reading))
-        if sum(d.stats.prefill_passes for d in reading) == n_before and any(d.session is None for d in reading):
-            raise EngineFailure(
-                "the engine has no room for the whole batch",
-                value=len(decodings),
-                limit=sum(d.session is not None for d in decodings),
-                remedy="give it more memory for keys and values, or decode fewer edits together",
-            )
 
 
 def write_outputs(decodings: Sequence[Decoding]) -> list[float]:

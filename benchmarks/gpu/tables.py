@@ -23,7 +23,29 @@ def render_all() -> str:
     results = read_committed("gpu-*.json")
     on_gpus = [render(result) for result in results if result["device"]["is_gpu"]]
     on_cpus = [_trial(result) for result in results if not result["device"]["is_gpu"]]
-    return "\n".join([*(on_gpus or ["No result of a GPU yet.\n"]), *on_cpus])
+    return "\n".join([*(on_gpus or ["No result of a GPU yet.\n"]), *_pretrained(), *on_cpus])
+
+
+def _pretrained() -> list[str]:
+    """The results of `benchmarks.gpu.real`: how often each model is right, then how fast."""
+    results = read_committed("real-gpu-*.json")
+    if not results:
+        return []
+    lines = [["model", "edits", "right", "our merge right", "ready, s", "`merged_edit`, median ms an edit"]]
+    speeds = []
+    for result in results:
+        name = result["target"]["name"] + (", with the adapter" if result["adapter"] else "")
+        answers = result["answers"]
+        right, merged = (sum(row.get(key, False) for row in answers) for key in ("is_right", "merge_is_right"))
+        took_ms = 1e3 * statistics.median(row["end_to_end_s"] for row in answers if "end_to_end_s" in row)
+        lines.append([name, str(len(answers)), str(right), str(merged), f"{result['ready_s']:.1f}", f"{took_ms:.0f}"])
+        rows = summarise([Sample(**row) for row in result["samples"]])
+        speeds += [f"**{name}**\n", alone_table(rows, GPU_COLUMNS)]
+    about = (
+        f"### Pretrained models on {results[0]['device']['name']}\n\nThe models' own choices: greedy, free, on edits "
+        "with snippets that a model wrote. Right is the wanted text to the byte.\n"
+    )
+    return [about, table(lines), *speeds]
 
 
 def _trial(result: Row) -> str:

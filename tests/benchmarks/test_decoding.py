@@ -11,8 +11,11 @@ import pytest
 
 from apply_eval.datasets import EditRecord, measure_edit, write_records
 from apply_eval.mine import OWN_EDITS
+from apply_eval.replay import Replay, load_replay
+from apply_service.target import Target
 from benchmarks.decoding.__main__ import CONTENDERS, main, parse, run
-from benchmarks.decoding.contenders import groups_of
+from benchmarks.decoding.cases import make_case
+from benchmarks.decoding.contenders import Case, EngineContender, expect, groups_of
 from benchmarks.decoding.samples import Sample
 from tests.benchmarks.samples import sample
 from tests.engine.tiny_models import save_tiny
@@ -28,7 +31,8 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_every_contender_runs_alone_and_in_batches(result: dict[str, Any]) -> None:
     ran = {(row["contender"], row["batch"]) for row in result["samples"]}
-    wanted = {(name, batch) for name in CONTENDERS for batch in (1, 2)} - {("hf_prompt_lookup", 2), ("hf_prompt_lookup_128", 2)}
+    lookups = {("hf_prompt_lookup", 2), ("hf_prompt_lookup_128", 2)}
+    wanted = {(name, batch) for name in CONTENDERS for batch in (1, 2)} - lookups
     assert ran == wanted
     assert {row["contender"] for row in result["summary"]} == {*CONTENDERS, "plain"}
 
@@ -60,6 +64,26 @@ def test_drafts_from_the_merge_need_fewer_passes_than_none(result: dict[str, Any
     rows = {row["contender"]: row for row in result["summary"] if row["batch"] == 1}
     assert rows["merged_edit"]["tokens_per_pass"] > 4
     assert rows["plain"]["tokens_per_pass"] == pytest.approx(1, abs=0.05)
+
+
+def commented(n_words: int) -> Case:
+    """An edit of a file that has a comment of so many words."""
+    before = "# " + "a " * n_words + "\nb = 2\n"
+    after = before.replace("2", "3")
+    record = EditRecord("1", before, after, measure_edit(before, after), update="b = 3\n", path="a.py")
+    return make_case(record, Replay())
+
+
+def test_a_prompt_that_is_cached_as_a_whole_takes_no_pass_before_the_clock_starts() -> None:
+    engine = load_replay("replay:tiny-2m", device="cpu", prefix_cache_bytes=2**24).engine
+    grain = engine.prefill_grain
+    case = next(case for case in map(commented, range(3 * grain)) if len(case.prompt_ids) % grain == 1)
+    expect(engine, [case])
+    contender = EngineContender("merged_edit", Target("replay", engine, Replay()), "merged_edit")
+    first, second, third = (contender.run([case, case], "group", cap=2) for _ in range(3))
+    assert [sample.n_tokens for sample in (first, second, third)] == [4, 4, 4]
+    assert second.passes == third.passes == first.passes
+    assert min(sample.decode_s for sample in (first, second, third)) > 0
 
 
 def test_a_batch_goes_round_the_edits() -> None:

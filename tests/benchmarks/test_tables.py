@@ -67,7 +67,7 @@ def test_rows_hold_the_figures() -> None:
     row = next(line for line in page.split("\n") if line.startswith("| `merged_edit` | 131"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[2] == "13.1x [13.1, 13.1]"
-    assert cells[5:8] == ["10.0", "2.00", "75.0%"]
+    assert cells[6:9] == ["10.0", "2.00", "75.0%"]
     assert "| `merged_edit` | 131 (13.1x [13.1, 13.1]) | 49.0 (0.98x [0.98, 0.98]) |" in page
 
 
