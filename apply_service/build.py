@@ -33,7 +33,6 @@ from apply_service.target import Decider, Runtime, Target, no_target
 if TYPE_CHECKING:
     from apply_service.deadline import Deadline
     from apply_service.engine.loading import LoadedModel
-    from apply_service.engine.self_test import SelfTest
     from apply_service.engine.weights import Weights
     from apply_service.service import Service
     from apply_service.types import ApplyRequest
@@ -209,9 +208,9 @@ def runs_on_numpy(source: str, settings: Settings) -> bool:
     )
 
 
-def self_test(name: str, settings: Settings) -> SelfTest:
-    """The result of the torch engine's self-test with this model on this machine, measured now."""
-    return _load(_source(name, settings), settings, is_fresh=True).self_test
+def load_anew(name: str, settings: Settings) -> LoadedModel:
+    """The model in the torch engine, with its self-test on this machine, measured now."""
+    return _load(_source(name, settings), settings, is_fresh=True)
 
 
 def _source(name: str, settings: Settings) -> str:

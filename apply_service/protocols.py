@@ -6,8 +6,8 @@ text of a drafter's `DraftSource`, which can be tokenised again from the middle 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -204,13 +204,15 @@ class DraftContext:
     """What every drafter is made from.
 
     `open_draft_engine` gives the configured draft model, and loads it on first use; None if none is configured.
-    `max_new_tokens` is the limit of the output.
+    `max_new_tokens` is the limit of the output.  `learnt` says what the target accepted of earlier drafts: accepted and
+    rejected tokens by kind of draft, the latest most; drafters add to it.
     """
 
     sources: DraftSources
     prompt_ids: Sequence[int] = ()
     open_draft_engine: Callable[[], DraftEngine] | None = None
     max_new_tokens: int = 0
+    learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
 
 
 class Drafter(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal, NamedTuple, NoReturn, Protocol
@@ -114,7 +114,7 @@ class Runtime:
     load: Callable[[str], Decider]
     models: tuple[str, ...] = ("embedded",)
     """The models that a request may name; the first is the default."""
-    default_drafter: str = "merged_edit"
+    default_drafter: str = "merged_edit+suffix"
     has_draft_model: bool = False
     """Whether its targets can draft with a smaller model."""
     windows: str = "auto"
@@ -152,6 +152,8 @@ class Target:
     """
     calibration: Calibration | None = None
     windows: str = "context"
+    learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
+    """What it accepted of drafts so far (`DraftContext.learnt`)."""
 
     @property
     def info(self) -> TargetInfo:
@@ -247,7 +249,7 @@ def open_decoding(
         longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
         room = max(len(sources.predicted.ids) + 1, min(longest, left))
         max_new_tokens = room if request.max_tokens is None else request.max_tokens
-        context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens)
+        context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens, target.learnt)
         made = open_drafter(drafter, context, constraint)
     return Decoding(
         engine=target.engine,

@@ -73,7 +73,7 @@ def test_the_target_decides_and_the_answer_says_so() -> None:
     assert result.merged_code == MERGED
     assert (result.strategy, result.finish_reason, result.model) == ("model", FinishReason.STOP, "embedded")
     assert result.agreement is True
-    assert (result.format, result.drafter) == ("lazy_snippet", "merged_edit")
+    assert (result.format, result.drafter) == ("lazy_snippet", "merged_edit+suffix")
     assert result.source_sha256 == hashlib.sha256(ORIGINAL.encode()).hexdigest()
     assert result.result_sha256 == hashlib.sha256(MERGED.encode()).hexdigest()
     assert [span.origin for span in result.spans] == ["original", "update", "original"]

@@ -99,7 +99,7 @@ def test_a_target_that_thinks_otherwise_decides_token_by_token() -> None:
     runtime, engine = wanting(other, CERTAIN)
     result = apply(CERTAIN, runtime)
     assert (result.strategy, result.merged_code, result.agreement) == ("model", other, False)
-    assert result.drafter == "merged_edit"
+    assert result.drafter == "merged_edit+suffix"
     n_tokens, stats = len(other.encode()) + 1, result.stats
     assert stats.completion_tokens == n_tokens
     assert stats.drafted_tokens > stats.accepted_tokens + n_tokens - 2, "what was scored counts as drafted for nothing"
@@ -240,7 +240,7 @@ def test_a_guess_is_no_more_than_a_draft() -> None:
 def test_token_by_token_where_the_request_asks_for_it(changes: dict[str, object]) -> None:
     runtime, _ = wanting(MERGED, CERTAIN)
     result = apply(replace(CERTAIN, **changes), runtime)  # type: ignore[arg-type]
-    assert (result.strategy, result.merged_code, result.drafter) == ("model", MERGED, "merged_edit")
+    assert (result.strategy, result.merged_code, result.drafter) == ("model", MERGED, "merged_edit+suffix")
 
 
 def test_token_by_token_where_the_engine_knows_no_probabilities() -> None:
@@ -294,7 +294,7 @@ def test_regions_of_a_likely_one_are_a_lattice_in_windows() -> None:
     result = apply(LONG_LIKELY, runtime)
     assert (result.strategy, len(result.windows)) == ("windowed", 1)
     assert result.drafter is None
-    assert apply(replace(LONG_LIKELY, strategy="model"), runtime).drafter == "merged_edit"
+    assert apply(replace(LONG_LIKELY, strategy="model"), runtime).drafter == "merged_edit+suffix"
 
 
 # -- fallback ----------------------------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def test_a_target_is_not_asked_for_what_it_may_not_decide(request_: ApplyRequest
 def test_a_request_for_the_model_is_always_its(request_: ApplyRequest) -> None:
     runtime = wanting(MERGED, request_)[0]
     result = apply(replace(request_, strategy="model"), replace(runtime, decides={"embedded": frozenset()}))
-    assert (result.strategy, result.merged_code, result.drafter) == ("model", MERGED, "merged_edit")
+    assert (result.strategy, result.merged_code, result.drafter) == ("model", MERGED, "merged_edit+suffix")
 
 
 def test_each_model_decides_what_its_own_record_says() -> None:

@@ -7,7 +7,7 @@ import platform
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
@@ -88,7 +88,7 @@ def _examine_model(settings: Settings) -> tuple[bool, str]:
         is_served = source.removeprefix(REMOTE_PREFIX) in served
         return is_served, f" at {endpoint.url}" + ("" if is_served else f": it serves {', '.join(served)}")
 
-    from apply_service.build import load_target, runs_on_numpy, self_test
+    from apply_service.build import load_anew, load_target, runs_on_numpy
 
     start = time.perf_counter()
     if runs_on_numpy(source, settings):
@@ -96,12 +96,25 @@ def _examine_model(settings: Settings) -> tuple[bool, str]:
         seconds = time.perf_counter() - start
         windows = f"windows of up to {engine.max_draft + 1} rows"
         return True, f" runs on NumPy and loads in {seconds:.1f} s; determinism: {engine.determinism}; {windows}"
-    found = self_test(settings.model, settings)
+    loaded = load_anew(settings.model, settings)
+    found = loaded.self_test
     seconds = time.perf_counter() - start
     divergence = "" if found.determinism == "bitwise" else f" (divergence rate {found.divergence:.4f})"
-    buckets = ", ".join(str(bucket) for bucket in found.buckets)
     return True, (
-        f" loads and passes its self-test in {seconds:.1f} s; determinism: {found.determinism}{divergence}; windows of "
-        f"{buckets} rows; attention {found.attention}, CUDA graphs {'on' if found.has_graphs else 'off'}"
+        f" loads in {loaded.number_format} and passes its self-test in {seconds:.1f} s; determinism: "
+        f"{found.determinism}{divergence}; {_speeds(found.pass_times, found.plain_s)}; attention "
+        f"{found.attention}, CUDA graphs "
+        + ("on" if found.has_graphs else "off")
         + (f" ({'; '.join(found.notes)})" if found.notes else "")
+    )
+
+
+def _speeds(pass_times: Mapping[int, float], plain_s: float) -> str:
+    """What passes of each size take, and how fast the model writes at most: a token a pass without drafts, all rows of
+    the best size with them."""
+    times = ", ".join(f"{n_rows} {1e3 * seconds:.3g}" for n_rows, seconds in sorted(pass_times.items()))
+    best = max(n_rows / seconds for n_rows, seconds in pass_times.items())
+    return (
+        f"milliseconds of a pass by its rows: {times}; at most {1 / plain_s:,.3g} tokens a second without drafts, "
+        f"{best:,.4g} with all drafts right"
     )

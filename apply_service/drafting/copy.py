@@ -30,6 +30,8 @@ TEXT_TAILS = (64, 32, 16, 8)
 SETTLED_TOKENS = 32
 """A cursor that has agreed for so long counts as followed, however it was found."""
 PRIORS: dict[str, Counts] = {
+    "start predicted": (2500.0, 0.5),
+    "start": (400.0, 1.0),
     "followed predicted": (2500.0, 0.5),
     "followed": (400.0, 1.0),
     "long": (50.0, 1.0),
@@ -38,7 +40,8 @@ PRIORS: dict[str, Counts] = {
     "guess": (0.5, 2.0),
 }
 """The kinds of drafts, by how the cursor was found: by many or few agreeing tokens, loosely (one token near by, text,
-another indentation), or by a guess.  "followed": the cursor has agreed for long.  Means measured on mined edits
+another indentation), or by a guess.  "start": nothing was found yet, the output has only begun.  "followed": the cursor
+has agreed for long.  Means measured on mined edits
 (docs/log.md)."""
 
 MAX_REINDENTED_CHARS = 1500
@@ -147,14 +150,14 @@ class CopyDrafter(LearningDrafter):
     names: tuple[str, ...] = ()
 
     def __init__(self, context: DraftContext) -> None:
-        super().__init__(PRIORS)
+        super().__init__(context, PRIORS)
         given = context.sources
         self._encode, self._decode = given.encode, given.decode
         known = {"predicted": given.predicted, "original": given.original, "update": given.update}
         self._sources = {name: Source(known[name]) for name in self.names}
         self._alignment = {"original": given.predicted_to_original, "update": given.predicted_to_update}
         self._cursor = Cursor(self._sources[self.names[0]], 0)
-        self._found = "followed"
+        self._found = "start"
         self._n_agreed = 0
         self._n_seen = 0
 
@@ -175,7 +178,7 @@ class CopyDrafter(LearningDrafter):
             return EMPTY_DRAFT
         name = self._cursor.source.name
         kind = self._found if self._n_agreed < SETTLED_TOKENS else "followed"
-        kind = "followed predicted" if kind == "followed" and name == "predicted" else kind
+        kind = f"{kind} predicted" if kind in ("start", "followed") and name == "predicted" else kind
         return self.draft(self._cursor.peek(limit), kind, name)
 
     def _realign(self, cursor: Cursor, output_ids: Sequence[int]) -> tuple[str, Cursor]:

@@ -122,9 +122,11 @@ class Completed:
         self._drafter.close()
 
 
-# -- acceptance, learnt while the request runs -------------------------------------------------------------------------
-COUNTED_TOKENS = 16
-"""Only so many first tokens of a draft count.  Otherwise one long draft would hide many short ones."""
+# -- acceptance, learnt from what the target accepts -------------------------------------------------------------------
+PRIOR_TOKENS = 30.0
+"""A prior counts as at most so many tokens: what the target does outweighs it soon."""
+KEPT = 0.95
+"""Share of a kind's earlier counts that each of its drafts leaves, so that an estimate follows the target both ways."""
 
 Counts = tuple[float, float]
 """Accepted and rejected tokens, seen or assumed."""
@@ -133,19 +135,26 @@ Counts = tuple[float, float]
 class LearningDrafter:
     """Base of drafters that estimate the acceptance of their drafts, by kind (source, and how surely it was found).
 
-    Each kind has a Beta estimate, which starts from its prior and is updated with this request's drafts.
+    An estimate starts from the kind's prior and follows the drafts of this kind on the same target, those of other
+    requests included (`DraftContext.learnt`).  A short draft that is accepted counts too, so estimates recover.
     `propose` returns what `draft` makes.
     """
 
-    def __init__(self, priors: Mapping[str, Counts]) -> None:
-        self._counts = dict(priors)
+    def __init__(self, context: DraftContext, priors: Mapping[str, Counts]) -> None:
+        self._learnt, self._priors = context.learnt, priors
         self._drafted: Sequence[int] = ()
         self._drafted_kind = ""
 
     def expected(self, kind: str) -> float:
         """The probability that a token of such a draft is accepted if those before it were."""
-        accepted, rejected = self._counts[kind]
-        return accepted / (accepted + rejected)
+        accepted, rejected = self._priors[kind]
+        weight = min(1.0, PRIOR_TOKENS / (accepted + rejected))
+        seen_accepted, seen_rejected = self._learnt.get(self._key(kind), (0.0, 0.0))
+        accepted = weight * accepted + seen_accepted
+        return accepted / (accepted + weight * rejected + seen_rejected)
+
+    def _key(self, kind: str) -> str:
+        return f"{type(self).__name__} {kind}"
 
     def draft(self, ids: Sequence[int], kind: str, source: str) -> Draft:
         """A draft of this kind.  The next `observe` is about it."""
@@ -156,9 +165,10 @@ class LearningDrafter:
         """A draft that was cut is rejected only if the target chose another token than the draft's next one."""
         drafted, self._drafted = self._drafted, ()
         if drafted:
-            is_rejected = n_accepted < min(len(drafted), COUNTED_TOKENS) and drafted[n_accepted] != next_id
-            accepted, rejected = self._counts[self._drafted_kind]
-            self._counts[self._drafted_kind] = accepted + min(n_accepted, COUNTED_TOKENS), rejected + is_rejected
+            is_rejected = n_accepted < len(drafted) and drafted[n_accepted] != next_id
+            key = self._key(self._drafted_kind)
+            accepted, rejected = self._learnt.get(key, (0.0, 0.0))
+            self._learnt[key] = KEPT * accepted + n_accepted, KEPT * rejected + is_rejected
 
     def close(self) -> None:
         """Nothing to free."""

@@ -46,7 +46,7 @@ class LookupDrafter(LearningDrafter):
     priors: dict[str, Counts]
 
     def __init__(self, context: DraftContext) -> None:
-        super().__init__(self.priors)
+        super().__init__(context, self.priors)
         self._n_prompt = len(context.prompt_ids)
         self._n_known = self._n_prompt
         self._ids = np.zeros(self._n_prompt + max(64, context.max_new_tokens), dtype=np.int64)

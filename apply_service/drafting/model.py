@@ -37,7 +37,7 @@ class DraftModel(LearningDrafter):
     """Drafts nothing if the draft model has no room for the sequence.  The answer is then the same, but later."""
 
     def __init__(self, context: DraftContext) -> None:
-        super().__init__(PRIORS)
+        super().__init__(context, PRIORS)
         assert context.open_draft_engine is not None, "a name that needs a draft model is refused where there is none"
         self._context = context
         self._model = context.open_draft_engine()

@@ -5,6 +5,7 @@ Weights come from safetensors or GGUF only.  Python code of a model runs only if
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -51,6 +52,11 @@ class LoadedModel:
     self_test: SelfTest
     memory: MemoryPlan
 
+    @property
+    def number_format(self) -> str:
+        """Of the weights that are not in 8 bits."""
+        return str(self.engine.pool.shape.dtype).removeprefix("torch.")
+
 
 def load_model(
     name: str,
@@ -86,7 +92,8 @@ def load_model(
         record = replace(record, calibration=None)
     where = pick_device(device)
     refuse_format(weights, where)
-    model = _from_pretrained(directory, name, dtype_of(dtype, where), allow_remote_code).eval()
+    matrix = _matrix_of(directory) if (dtype, where.type, weights) == ("auto", "cpu", "own") else None
+    model = _from_pretrained(directory, name, dtype_of(dtype, where, matrix), allow_remote_code).eval()
     if getattr(model, "_is_stateful", False):
         raise ModelNotLoadable(
             "the model keeps a recurrent state, which this engine can't roll back after a wrong draft",
@@ -165,6 +172,7 @@ def make_ready(
     options: dict[str, Any] = {**room, **engine_options}
     options |= {"buckets": found.buckets, "determinism": found.determinism, "query_grain": found.query_grain}
     options |= {"attention": found.attention, "cuda_graphs": "on" if found.has_graphs else "off"}
+    options |= {"pass_times": found.pass_times}
     return engine_type(model, name=name, **options), found
 
 
@@ -194,6 +202,16 @@ def find_directory(name: str, unpack_to: Path | None, *, allow_remote_code: bool
     if path.is_file():
         return unpacked(path, unpack_to or platform_state_path(os.environ) / "models")
     return find_or_pull(name, allow_code=allow_remote_code)
+
+
+def _matrix_of(directory: Path) -> tuple[int, int] | None:
+    """Inputs and outputs of the largest matrix of a layer; None where the configuration names them otherwise."""
+    try:
+        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        config = config.get("text_config", config)
+        return int(config["hidden_size"]), int(config["intermediate_size"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _from_pretrained(directory: Path, name: str, dtype: torch.dtype, allow_remote_code: bool) -> Any:

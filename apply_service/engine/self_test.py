@@ -1,15 +1,17 @@
-"""Measures which row counts give bit-equal rows with this model on this device.
+"""Measures which row counts give bit-equal rows with this model on this device, and how long their passes take.
 
 A window may start at any row of any bucket, have any length and any neighbours.  Decoding is lossless bit for bit if a
 token's logits are the same in all these places.  So the same known tokens go through one pass of every bucket, in
 windows of several lengths, and alone through one pass of the smallest buckets.  A bucket that does not agree with the
-largest is left out.  This costs less than three passes of the largest bucket.
+largest is left out.  This costs less than three passes of the largest bucket.  Then passes of the buckets that are
+used are timed, which for a large model costs two more.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import torch
@@ -38,13 +40,16 @@ SMALL_BUCKET = 64
 LONE_BUCKET = 16
 """Buckets up to this size, and all on a GPU, also get a pass with a single token: there the libraries switch algorithms
 most often."""
+N_TIMED, TIMED_S = 4, 0.3
+"""A pass is timed so many times at most, and not again once it has taken so many seconds in all."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
     """The results.  By bucket: `differing_rows` is the share of probed rows whose logits differed in any bit,
-    `flipped_choices` the share whose argmax differed.  `attention` and `has_graphs`: how the passes ran; `notes`: why
-    not in a better way.  `piece`: the rows that a CPU multiplies with a bfloat16 matrix at a time; None: all."""
+    `flipped_choices` the share whose argmax differed, `pass_times` the seconds of a pass; `plain_s` are those
+    of an undrafted pass, which has one row and no padding.  `attention` and `has_graphs`: how the passes ran; `notes`:
+    why not in a better way.  `piece`: the rows that a CPU multiplies with a bfloat16 matrix at a time; None: all."""
 
     buckets: tuple[int, ...]
     query_grain: int
@@ -54,6 +59,8 @@ class SelfTest:
     has_graphs: bool = False
     notes: tuple[str, ...] = ()
     piece: int | None = None
+    pass_times: Mapping[int, float] = field(default_factory=dict)
+    plain_s: float = 0.0
 
     @property
     def determinism(self) -> Literal["bitwise", "tolerant"]:
@@ -83,11 +90,14 @@ def run_self_test(engine: TorchEngine) -> SelfTest:
                 break
         for bucket in engine.buckets[-2::-1]:
             differing[bucket], flipped[bucket] = probe.compare(bucket)
+        buckets = usable(differing, small=None if engine.device.type == "cpu" else SMALL_BUCKET)
+        times = {bucket: probe.time_pass(engine, bucket) for bucket in buckets}
+        plain_s = probe.time_pass(engine.plain(), 1)
     finally:
         probe.close()
-    buckets = usable(differing, small=None if engine.device.type == "cpu" else SMALL_BUCKET)
     notes = tuple(note for note in (engine.attention_note, engine.graphs_note) if note)
-    return SelfTest(buckets, engine.query_grain, differing, flipped, engine.attention, engine.has_graphs, notes)
+    ways = (engine.attention, engine.has_graphs, notes)
+    return SelfTest(buckets, engine.query_grain, differing, flipped, *ways, pass_times=times, plain_s=plain_s)
 
 
 def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, ...]:
@@ -164,6 +174,20 @@ class _Probe:
         given, expected = torch.cat(found), torch.cat(wanted)
         is_other, is_flipped = (given != expected).any(dim=-1), given.argmax(-1) != expected.argmax(-1)
         return float(is_other.float().mean()), float(is_flipped.float().mean())
+
+    def time_pass(self, engine: TorchEngine, n_rows: int) -> float:
+        """Seconds of a pass of `n_rows` rows, all of one window: the fastest of a few, since a machine only ever adds
+        to what a pass takes."""
+        session, seconds = self.sessions[0], list[float]()
+        session.length = self.n_prompt
+        ids = self.ids[: min(n_rows, len(self.ids))]
+        window = Window(session, ids[0], ids[1:], SamplingParams())
+        while not seconds or (len(seconds) < N_TIMED and sum(seconds) < TIMED_S):
+            started_s = time.perf_counter()
+            logits, _ = engine.logits([window], n_rows, n_head_rows=n_rows)
+            logits[-1, -1].item()  # waits for the device
+            seconds.append(time.perf_counter() - started_s)
+        return min(seconds)
 
     def _offset(self, bucket: int, size: int) -> int:
         """The first token of a window of this size, among those of the oracle.  It varies from bucket to bucket."""

@@ -28,7 +28,7 @@ from apply_service.engine.self_test import PROBE_SLOTS, SelfTest, run_self_test
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
 from apply_service.engine.weights import PIECE, fp8_ways, multiply_in_pieces, n_fused, pack_matrices
 
-VERSION = 7
+VERSION = 8
 """Of the self-test.  Records of other versions are ignored."""
 CUDA_BUCKETS = (32, 64, 128, 192, 256)
 """Used in place of the default ones, because fewer rows take no less time on CUDA."""
@@ -43,7 +43,7 @@ def read_self_test(path: Path) -> SelfTest | None:
     """The record in a file; None if there is none that can be read."""
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        for name in ("differing_rows", "flipped_choices"):
+        for name in ("differing_rows", "flipped_choices", "pass_times"):
             values[name] = {int(bucket): float(value) for bucket, value in values[name].items()}
         return SelfTest(**values | {name: tuple(values[name]) for name in ("buckets", "notes")})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -7,7 +7,7 @@ cannot change a choice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -55,10 +55,6 @@ PLAIN_SPLIT = 256
 Its bits need not agree with any other run.  With shorter splits, a single row keeps more of a device busy.
 """
 
-DOUBLING_ROWS = {"cpu": 24, "mps": 64, "cuda": 256}
-"""So many rows double the time of a pass: reading the weights takes as long as computing with them.  On CPUs measured
-for models of 10M to 0.5B weights (docs/decisions.md), elsewhere estimated."""
-
 KnownAnswer = Callable[[Window], Sequence[int] | None]
 """The tokens that the rows of a window must choose, whatever the model says.  None: the model chooses."""
 
@@ -66,7 +62,8 @@ KnownAnswer = Callable[[Window], Sequence[int] | None]
 class TorchEngine(SlotEngine):
     """Verifies windows with a model whose attention implementation is `engine.attention` (see `engine.loading`).
 
-    `buckets`: the row counts that a pass may have.  `padded=False` makes the undrafted baseline `plain`, whose passes
+    `buckets`: the row counts that a pass may have.  `pass_times`: seconds of a pass by its rows; None: nobody timed
+    them, and all count as equally long.  `padded=False` makes the undrafted baseline `plain`, whose passes
     have only the rows and keys that they need.  `pool` lets it share the slots of its parent.  `prefix_cache_bytes` 0
     keeps no prompt.  `attention`: the Triton kernel or PyTorch's own attention.  `cuda_graphs`: whether passes are
     captured.  `auto` uses the kernel, or graphs, wherever they can run.  `kernels` replace the kernel in tests.
@@ -82,6 +79,7 @@ class TorchEngine(SlotEngine):
         buckets: Sequence[int] = DEFAULT_BUCKETS,
         determinism: Literal["bitwise", "tolerant"] = "tolerant",
         query_grain: int = QUERY_GRAIN,
+        pass_times: Mapping[int, float] | None = None,
         padded: bool = True,
         kv_cache_bytes: int = KV_CACHE_BYTES,
         prefix_cache_bytes: int = 0,
@@ -104,12 +102,11 @@ class TorchEngine(SlotEngine):
         self._logit_scale: float = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
         self.n_vocab: int = len(model.get_input_embeddings().weight)
         self.device = next(model.parameters()).device
-        doubling = DOUBLING_ROWS.get(self.device.type, 24)
         shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
         super().__init__(
             shape,
             context_limit=config.max_position_embeddings,
-            pass_times={bucket: 1 + bucket / doubling for bucket in self.buckets},
+            pass_times={bucket: (pass_times or {}).get(bucket, 1.0) for bucket in self.buckets},
             key_grain=KEY_GRAIN,
             kv_cache_bytes=kv_cache_bytes,
             prefix_cache_bytes=prefix_cache_bytes,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, cast
@@ -20,6 +21,13 @@ from apply_service.errors import MissingDependency, ModelNotLoadable
 
 Weights = Literal["own", "fp8", "int8"]
 """`own`: the weights keep the type that the model has."""
+TIMED_ROWS = 64
+"""Of the window with which number formats are compared."""
+LEAST_GAIN = 1.2
+"""bfloat16 is coarser than float32; where `auto` takes it, it is at least so many times as fast."""
+LEAST_TIMED, MOST_TIMED = 2**20, 2**25
+"""Weights of a matrix that is timed."""
+N_TIMED, TIMED_S = 8, 0.2
 LEAST_SHARE = 0.5
 """The format must make at least this share of the layers' weights smaller.  Otherwise the model is refused."""
 
@@ -36,11 +44,40 @@ def refuse_format(weights: Weights, device: torch.device) -> None:
         )
 
 
-def dtype_of(dtype: str, device: torch.device) -> torch.dtype:
-    """The type of all weights that are not in 8 bits.  `auto`: float32 on the CPU, bfloat16 elsewhere."""
-    if dtype == "auto":
-        return torch.float32 if device.type == "cpu" else torch.bfloat16
-    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
+def dtype_of(dtype: str, device: torch.device, matrix: tuple[int, int] | None = None) -> torch.dtype:
+    """The type of all weights that are not in 8 bits.  `auto`: bfloat16; on a CPU float32, unless windows are faster in
+    bfloat16 through a `matrix` of the model's size (inputs, outputs; None: not asked)."""
+    if dtype != "auto":
+        return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
+    if device.type != "cpu":
+        return torch.bfloat16
+    return torch.float32 if matrix is None or bfloat16_gain(*matrix) < LEAST_GAIN else torch.bfloat16
+
+
+@torch.inference_mode()
+def bfloat16_gain(n_in: int, n_out: int) -> float:
+    """How many times as fast as float32 a window goes through a matrix of this size in bfloat16 on this CPU; 0 where it
+    has no instructions for it, and for small matrices, whose time is not in the products.  Takes under a second."""
+    n_out = min(n_out, MOST_TIMED // n_in)
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported() or n_in * n_out < LEAST_TIMED:
+        return 0.0
+    times = list[float]()
+    for dtype in (torch.float32, torch.bfloat16):
+        layer = nn.Linear(n_in, n_out, bias=False, device="meta", dtype=dtype).to_empty(device="cpu")
+        nn.init.constant_(layer.weight, 0.01)
+        multiply = PackedLinear(layer) if dtype is torch.bfloat16 else layer
+        times.append(_fastest(partial(multiply, torch.full((TIMED_ROWS, n_in), 0.5, dtype=dtype))))
+    return times[0] / times[1]
+
+
+def _fastest(run: Callable[[], object]) -> float:
+    """The seconds of the fastest of a few runs."""
+    seconds = list[float]()
+    while len(seconds) < 2 or (len(seconds) < N_TIMED and sum(seconds) < TIMED_S):
+        started_s = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - started_s)
+    return min(seconds)
 
 
 # -- bringing a model --------------------------------------------------------------------------------------------------

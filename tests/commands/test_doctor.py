@@ -20,6 +20,13 @@ class Found(NamedTuple):
     attention: str = "sdpa"
     has_graphs: bool = False
     notes: tuple[str, ...] = ("no kernel here",)
+    pass_times: dict[int, float] = {8: 0.1, 32: 0.2}  # noqa: RUF012
+    plain_s: float = 0.08
+
+
+class Loaded(NamedTuple):
+    self_test: Found = Found()
+    number_format: str = "bfloat16"
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +45,7 @@ def run(capsysbinary: pytest.CaptureFixture[bytes]) -> tuple[int, dict[str, tupl
 def test_a_drafter_that_does_not_exist(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    monkeypatch.setattr(build, "self_test", lambda name, settings: Found())
+    monkeypatch.setattr(build, "load_anew", lambda name, settings: Loaded())
     monkeypatch.setenv("APPLY_SERVICE_DRAFTER", "nonsense")
     code, findings = run(capsysbinary)
     assert code == 4
@@ -46,15 +53,16 @@ def test_a_drafter_that_does_not_exist(
 
 
 def test_all_is_well(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    monkeypatch.setattr(build, "self_test", lambda name, settings: Found())
+    monkeypatch.setattr(build, "load_anew", lambda name, settings: Loaded())
     code, findings = run(capsysbinary)
     assert code == 0
     assert all(is_ok for is_ok, _ in findings.values())
-    assert "determinism: bitwise; windows of 8, 32 rows" in findings["model"][1]
+    speeds = "by its rows: 8 100, 32 200; at most 12.5 tokens a second without drafts, 160 with all drafts right"
+    assert f"determinism: bitwise; milliseconds of a pass {speeds}" in findings["model"][1]
     assert findings["model"][1].endswith("attention sdpa, CUDA graphs off (no kernel here)")
     assert findings["torch"][1][0].isdigit()
     assert main(["doctor"]) == 0
-    assert b"ok   model: embedded loads" in capsysbinary.readouterr().out
+    assert b"ok   model: embedded loads in bfloat16" in capsysbinary.readouterr().out
 
 
 def test_the_embedded_model_needs_no_torch(
@@ -76,7 +84,7 @@ def test_a_model_that_does_not_load(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(build, "self_test", fail)
+    monkeypatch.setattr(build, "load_anew", fail)
     code, findings = run(capsysbinary)
     assert code == 4
     assert findings["model"][0] is False
@@ -84,7 +92,7 @@ def test_a_model_that_does_not_load(
 
 
 def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    monkeypatch.setattr(build, "self_test", lambda name, settings: Found())
+    monkeypatch.setattr(build, "load_anew", lambda name, settings: Loaded())
     monkeypatch.setattr(doctor, "PACKAGES", ("no-such-package",))
     code, findings = run(capsysbinary)
     assert code == 4

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.drafting.drafter import COUNTED_TOKENS, LearningDrafter, expected_tokens, worthwhile_length
-from apply_service.protocols import Draft
+from apply_service.drafting.drafter import Counts, LearningDrafter, expected_tokens, worthwhile_length
+from apply_service.drafting.lookup import PromptLookup, Suffix
+from apply_service.protocols import Draft, DraftContext
+from tests.drafting.simulation import job
+from tests.plain_bytes import PlainBytes
+
+plain_bytes = PlainBytes()
+NO_SOURCES = plain_bytes.encode_sources(job("", "", ""))
 
 
 def after(drafter: LearningDrafter, kind: str, n_drafted: int, n_accepted: int, next_id: int) -> float:
@@ -15,20 +21,50 @@ def after(drafter: LearningDrafter, kind: str, n_drafted: int, n_accepted: int, 
     return drafter.expected(kind)
 
 
+def made(priors: dict[str, Counts], learnt: dict[str, Counts] | None = None) -> LearningDrafter:
+    """A drafter of a request, on a target that has learnt so much."""
+    return LearningDrafter(DraftContext(NO_SOURCES, learnt={} if learnt is None else learnt), priors)
+
+
 def test_an_estimate_starts_at_its_prior_and_moves_with_what_is_seen() -> None:
-    drafter = LearningDrafter({"sure": (9.0, 1.0), "guess": (1.0, 1.0)})
+    drafter = made({"sure": (9.0, 1.0), "guess": (1.0, 1.0)})
     assert drafter.draft([1], "sure", "somewhere") == Draft([1], 0.9, "somewhere")
     assert after(drafter, "sure", n_drafted=9, n_accepted=5, next_id=99) == 14 / 16
     assert drafter.expected("guess") == 0.5, "kinds do not mix"
 
 
-def test_only_the_first_tokens_of_a_draft_count() -> None:
-    drafter = LearningDrafter({"long": (0.0, 1.0)})
-    assert after(drafter, "long", n_drafted=300, n_accepted=200, next_id=-1) == COUNTED_TOKENS / (COUNTED_TOKENS + 1)
+def test_a_large_prior_is_soon_outweighed() -> None:
+    drafter = made({"long": (2500.0, 0.5)})
+    assert drafter.expected("long") > 0.999
+    assert after(drafter, "long", n_drafted=255, n_accepted=2, next_id=-1) < 0.975
+
+
+def test_an_estimate_recovers_by_short_drafts_that_are_accepted() -> None:
+    drafter = made({"long": (400.0, 1.0)})
+    low = min(after(drafter, "long", n_drafted=9, n_accepted=0, next_id=-1) for _ in range(20))
+    assert low < 0.7
+    assert all(after(drafter, "long", n_drafted=9, n_accepted=9, next_id=9) > low for _ in range(40))
+    assert drafter.expected("long") > 0.98
+
+
+def test_the_next_request_on_a_target_starts_from_what_this_one_learnt() -> None:
+    learnt: dict[str, Counts] = {}
+    first = after(made({"draft": (1.0, 1.0)}, learnt), "draft", n_drafted=9, n_accepted=2, next_id=-1)
+    assert made({"draft": (1.0, 1.0)}, learnt).expected("draft") == first == 3 / 5
+    assert made({"draft": (1.0, 1.0)}).expected("draft") == 0.5, "another target has learnt nothing"
+
+
+def test_drafters_learn_apart() -> None:
+    learnt: dict[str, Counts] = {}
+    context = DraftContext(plain_bytes.encode_sources(job("a\n", "", "")), [1, 2, 3, 1, 2], learnt=learnt)
+    for drafter in (Suffix(context), PromptLookup(context)):
+        assert drafter.propose([3], 4).token_ids
+        drafter.observe(0, -1)
+    assert {key.split()[0] for key in learnt} == {"Suffix", "PromptLookup"}
 
 
 def test_a_cut_draft_that_was_accepted_is_no_rejection() -> None:
-    drafter = LearningDrafter({"draft": (1.0, 1.0)})
+    drafter = made({"draft": (1.0, 1.0)})
     assert after(drafter, "draft", n_drafted=9, n_accepted=2, next_id=2) == 3 / 4
     drafter.observe(0, 7)
     assert drafter.expected("draft") == 3 / 4, "a draft is counted once"

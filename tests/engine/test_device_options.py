@@ -105,6 +105,7 @@ def test_an_engine_runs_as_its_self_test_did(monkeypatch: pytest.MonkeyPatch) ->
             "buckets": found.buckets,
             "determinism": found.determinism,
             "query_grain": found.query_grain,
+            "pass_times": found.pass_times,
             "attention": found.attention,
             "cuda_graphs": graphs,
         }

@@ -52,7 +52,7 @@ def test_no_drafter_changes_an_answer(temperature: float, tmp_path: Path) -> Non
     for original, update in EDITS:
         plain = write(target, original, update, "none", temperature)
         assert 1 < len(plain[0]) <= N_TOKENS
-        begun = target.prompt_format.open_stream().push(plain[0])  # a text right from the first token, no tag before it
-        assert original.startswith(begun.split("\n", 1)[0])
+        if not temperature:  # a text right from the first token, no tag before it
+            assert original.startswith(target.prompt_format.open_stream().push(plain[0]).split("\n", 1)[0])
         for drafter in DRAFTERS:
             assert write(target, original, update, drafter, temperature) == plain, drafter
