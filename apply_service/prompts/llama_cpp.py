@@ -22,12 +22,16 @@ from apply_service.prompts.tokenizer import PROBE, Encoded, PromptMessage, place
 class Vocabulary(Protocol):
     """What is needed of a model in llama.cpp: see `engine.llama_cpp.model.LlamaModel`."""
 
-    end_id: int | None
-    stop_ids: frozenset[int]
-    chat_template: str | None
-    names: dict[str, str]
-    defined_by_user: list[bytes]
-
+    @property
+    def end_id(self) -> int | None: ...
+    @property
+    def stop_ids(self) -> frozenset[int]: ...
+    @property
+    def chat_template(self) -> str | None: ...
+    @property
+    def names(self) -> dict[str, str]: ...
+    @property
+    def defined_by_user(self) -> list[bytes]: ...
     def encode(self, text: bytes, *, is_control: bool = False) -> list[int]: ...
     def piece(self, token: int) -> bytes: ...
     def pieces(self) -> Mapping[int, bytes]: ...
@@ -89,7 +93,7 @@ def _in_chars(data: bytes, places: np.ndarray[Any, np.dtype[np.int64]]) -> np.nd
 
 
 class LlamaChat:
-    """As `prompts.tokenizer.ChatTokenizer`, with the template that the GGUF file brings.  It runs in Jinja's sandbox."""
+    """As `prompts.tokenizer.ChatTokenizer`, with the template of the GGUF file, which runs in Jinja's sandbox."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.content = LlamaContent(vocabulary)
@@ -116,7 +120,7 @@ class LlamaChat:
         import jinja2
 
         try:
-            return self._template.render(messages=messages, add_generation_prompt=True, **self._vocabulary.names)
+            return str(self._template.render(messages=messages, add_generation_prompt=True, **self._vocabulary.names))
         except jinja2.TemplateError as error:
             message, remedy = f"the model's chat template does not take this chat: {error}", "use another model"
             raise ModelNotLoadable(message, value=type(error).__name__, remedy=remedy) from error

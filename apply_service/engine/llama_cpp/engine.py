@@ -22,7 +22,7 @@ import numpy.typing as npt
 from apply_service.engine.kv_cache import PREFILL_GRAIN, refuse_over_limit, settle
 from apply_service.engine.layout import Layout, WindowRows, pack
 from apply_service.engine.llama_cpp.model import LlamaModel, last_complaint
-from apply_service.engine.llama_cpp.rows import MOST_ROWS, SAMPLE, RowTest, pass_times_of, measure_rows
+from apply_service.engine.llama_cpp.rows import MOST_ROWS, SAMPLE, RowTest, measure_rows, pass_times_of
 from apply_service.engine.numpy_local import choose
 from apply_service.errors import EngineFailure, ModelTooLarge
 from apply_service.protocols import Part, Session, TokenIds, Verification
@@ -175,7 +175,9 @@ class LlamaEngine:
             self._forget(sequence)
             return
         self._cut(sequence, n_known)
-        for one in [one for one in self._kept if one.owner == session.owner and _n_shared(one.ids, ids) == len(one.ids)]:
+        for one in [
+            one for one in self._kept if one.owner == session.owner and _n_shared(one.ids, ids) == len(one.ids)
+        ]:
             self._drop(one)  # a prompt that is the beginning of this one
         self._kept.append(KeptPrompt(session.owner, ids, sequence))
         while self._n_kept > self._most_kept:

@@ -46,7 +46,6 @@ def open_library() -> Any:
         remedy = "install llama-cpp-python again, built for this machine"
         raise MissingDependency(f"llama.cpp can't be loaded: {error}", value="llama.cpp", remedy=remedy) from error
 
-    @library.llama_log_callback
     def tell(level: int, text: bytes, _data: object) -> None:
         line = text.decode(errors="replace").strip()
         if line and level == ERROR:
@@ -54,8 +53,8 @@ def open_library() -> Any:
         if line:
             log.log(LEVELS.get(level, logging.DEBUG), "llama.cpp: %s", line)
 
-    _kept.append(tell)
-    library.llama_log_set(tell, ctypes.c_void_p(0))
+    _kept.append(library.llama_log_callback(tell))
+    library.llama_log_set(_kept[-1], ctypes.c_void_p(0))
     library.llama_backend_init()
     return library
 

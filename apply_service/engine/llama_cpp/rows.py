@@ -1,5 +1,5 @@
-"""Measures, when a model has been loaded, how long batches of several rows take, and how often they choose another token
-than the same model one token at a time.
+"""Measures, when a model has been loaded, how long batches of several rows take, and how often they choose another
+token than the same model one token at a time.
 
 llama.cpp promises no equal bits for batches of different sizes: its kernels change with the rows.  So its determinism
 is `tolerant`, and this counts how often that changes a choice.
