@@ -71,13 +71,14 @@ class LlamaEngine:
         self.model = model
         self.name = name
         self.n_vocab = model.n_vocab
+        self.n_threads = n_threads
         self._library = model.library
         size = model.bytes_per_cell
         n_wanted = max(kv_cache_bytes // size, min(model.n_trained, LEAST_CONTEXT))
         self.n_cells = -(-min(n_wanted, MAX_SEQUENCES * model.n_trained) // CELL_GRAIN) * CELL_GRAIN
         self.context_limit = min(model.n_trained, self.n_cells)
         most_rows = min(MOST_ROWS if window is None else window + 1, self.context_limit)
-        self._context = self._open_context(most_rows, n_threads)
+        self._context = self._open_context(most_rows)
         self._memory = self._library.llama_get_memory(self._context)
         self._batch = _Batch(self._library, most_rows)
         self._free = list(range(MAX_SEQUENCES - 1, -1, -1))
@@ -91,6 +92,11 @@ class LlamaEngine:
         self.prefill_grain = max(1, min(PREFILL_GRAIN, most_rows // 2))
         self.row_test: RowTest = measure_rows(self, most_rows, model.encode(SAMPLE))
         self.pass_times = pass_times_of(self.row_test.seconds, most_rows)
+        if self.row_test.is_exact:
+            # The largest size remains, for prompts.
+            sizes = {n_rows for n_rows in self.pass_times if n_rows <= self.row_test.exact_rows} | {most_rows}
+            self.pass_times = {n_rows: self.pass_times[n_rows] for n_rows in sorted(sizes)}
+            self.max_draft = self.row_test.exact_rows - 1
         self._most_kept = prefix_cache_bytes // size
         self.start_s = time.perf_counter() - started + model.load_s
         log.info("%s: in llama.cpp, %s", name, self.describe())
@@ -101,18 +107,21 @@ class LlamaEngine:
         return (
             f"is ready in {self.start_s:.1f} s; {'all layers on the GPU' if self.model.is_on_gpu else 'on the CPU'}; "
             f"determinism: {self.determinism} (divergence rate {found.flipped_choices:.4f} over {found.n_compared} rows"
-            f"); windows of up to {self.max_draft + 1} rows; rows of the best measured batch are "
+            f"{'; windows have the bits of single tokens' if found.is_exact else ''}); "
+            f"windows of up to {self.max_draft + 1} rows; rows of the best measured batch are "
             f"{found.speedup_limit:.1f} times as fast as single tokens; context {self.context_limit}"
         )
 
-    def _open_context(self, most_rows: int, n_threads: int) -> Any:
+    def _open_context(self, most_rows: int) -> Any:
         options = self._library.llama_context_default_params()
         options.n_ctx = self.n_cells
-        options.n_batch = options.n_ubatch = most_rows
+        options.n_batch = options.n_ubatch = max(most_rows, MAX_SEQUENCES)  # with fewer it ends the process
         options.n_seq_max = MAX_SEQUENCES
         options.kv_unified = True
         options.swa_full = True  # else the rows before a wrong draft might be gone
-        options.n_threads = options.n_threads_batch = n_threads
+        options.n_threads = options.n_threads_batch = self.n_threads
+        if not self.model.is_on_gpu:  # the only way in which batches can be exact, and the faster one beside others
+            options.flash_attn_type = self._library.LLAMA_FLASH_ATTN_TYPE_ENABLED
         options.no_perf = True
         context = self._library.llama_init_from_model(self.model.handle, options)
         if not context:
@@ -123,6 +132,10 @@ class LlamaEngine:
             )
         self.free = weakref.finalize(self, self._library.llama_free, context)
         return context
+
+    def compute_single_tokens_with(self, n_threads: int) -> None:
+        """Batches keep their threads."""
+        self._library.llama_set_n_threads(self._context, n_threads, self.n_threads)
 
     def plain(self) -> LlamaEngine:
         """The fastest undrafted run of the same model: this one, whose passes have only the rows that they need."""
