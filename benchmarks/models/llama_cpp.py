@@ -89,7 +89,8 @@ def measure(options: argparse.Namespace) -> None:
     target = Target(options.model.stem, engine, open_gguf_format(settings.model, engine.model))
     records = chosen_records(options.data, updates=None, split=None)[0]
     short = [one for one in records if len(one.before) <= options.max_chars]
-    records = [short[at * len(short) // options.limit] for at in range(min(options.limit, len(short)))]
+    n = min(options.limit, len(short))
+    records = [short[at * len(short) // n] for at in range(n)]
     cases = [
         replace(case, request=replace(case.request, max_tokens=options.max_tokens))
         for case in (make_case(record, target.prompt_format) for record in records)
@@ -190,7 +191,7 @@ def library_way(path: Path, target: Target, n_lookup: int | None) -> Callable[[C
             end = None if limits.find_stop is None else limits.find_stop([ids[-1]])
             if ids[-1] in limits.stop_ids or end is not None or len(ids) >= limits.max_new_tokens:
                 break
-        return Run(ids, max(1e-9, times[-1] - times[0]), n_evals - 1, len(ids) - 1)
+        return Run(ids, max(1e-9, times[-1] - times[0]), n_evals, len(ids) - 1)
 
     return run
 
@@ -198,13 +199,13 @@ def library_way(path: Path, target: Target, n_lookup: int | None) -> Callable[[C
 def time_rows(engine: LlamaEngine, n_prompt: float) -> dict[int, float]:
     """Milliseconds of one window by its rows, the least of three."""
     rng = np.random.default_rng(0)
-    ids = rng.integers(1000, min(engine.n_vocab, 20_000), int(n_prompt) + max(ROWS) + 1).tolist()
+    ids = rng.integers(engine.n_vocab // 4, engine.n_vocab // 2, int(n_prompt) + max(ROWS) + 1).tolist()
     session = engine.open(ids[: int(n_prompt) + 1], max(ROWS))
     assert session is not None
     found = {}
     with session:
         while session.n_pending:
-            engine.step([Prefill(session, min(session.n_pending, engine.max_draft + 1))])
+            engine.step([Prefill(session, min(session.n_pending, max(engine.pass_times)))])
         for n_rows in ROWS:
             took = []
             for _ in range(3):

@@ -418,8 +418,8 @@ def test_ids_and_chats_are_those_of_the_tokenizer(engine: LlamaEngine) -> None:
     text = "class Thing:\n\tvalue = 'é' <|im_end|><|im_start|>"
     assert ours.content.encode(text).ids == real.content.encode(text).ids
     assert ours.content.encode(text).starts.tolist() == real.content.encode(text).starts.tolist()
-    chat = [{"role": "system", "content": "  {{ 1 }} "}, {"role": "user", "content": text}]
-    assert ours.encode_chat(chat, prefill="<merged>\n") == real.encode_chat(chat, prefill="<merged>\n")
+    chat = [{"role": "system", "content": "class"}, {"role": "user", "content": text}]
+    assert ours.encode_chat(chat, prefill="value") == real.encode_chat(chat, prefill="value")
     assert ours.end_id == real.end_id
     assert real.stop_ids <= ours.stop_ids
 

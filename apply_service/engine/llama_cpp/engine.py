@@ -105,7 +105,7 @@ class LlamaEngine:
         """What was found at the start, for people."""
         found = self.row_test
         return (
-            f"is ready in {self.start_s:.1f} s; {'all layers on the GPU' if self.model.is_on_gpu else 'on the CPU'}; "
+            f"is ready in {self.start_s:.1f} s; {'all layers on the GPU' if self.is_on_gpu else 'on the CPU'}; "
             f"determinism: {self.determinism} (divergence rate {found.flipped_choices:.4f} over {found.n_compared} rows"
             f"{'; windows have the bits of single tokens' if found.is_exact else ''}); "
             f"windows of up to {self.max_draft + 1} rows; rows of the best measured batch are "
@@ -120,7 +120,7 @@ class LlamaEngine:
         options.kv_unified = True
         options.swa_full = True  # else the rows before a wrong draft might be gone
         options.n_threads = options.n_threads_batch = self.n_threads
-        if not self.model.is_on_gpu:  # the only way in which batches can be exact, and the faster one beside others
+        if not self.is_on_gpu:  # the only way in which batches can be exact, and the faster one beside others
             options.flash_attn_type = self._library.LLAMA_FLASH_ATTN_TYPE_ENABLED
         options.no_perf = True
         context = self._library.llama_init_from_model(self.model.handle, options)
@@ -132,6 +132,11 @@ class LlamaEngine:
             )
         self.free = weakref.finalize(self, self._library.llama_free, context)
         return context
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether the layers are on a GPU."""
+        return self.model.is_on_gpu
 
     def compute_single_tokens_with(self, n_threads: int) -> None:
         """Batches keep their threads."""

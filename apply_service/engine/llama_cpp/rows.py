@@ -11,15 +11,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.protocols import Prefill, SamplingParams, Session, Window
-
-if TYPE_CHECKING:
-    from apply_service.engine.llama_cpp.engine import LlamaEngine
+from apply_service.engine.layout import Layout
+from apply_service.protocols import Part, Prefill, SamplingParams, Session, Verification, Window
 
 Logits = npt.NDArray[np.float32]
 
@@ -84,14 +82,28 @@ class RowTest(NamedTuple):
         return self.exact_rows > 1 and self.exact_rows / self.seconds[self.exact_rows] >= WORTH * best
 
 
+class RowEngine(Protocol):
+    """What is measured: see `engine.LlamaEngine`."""
+
+    context_limit: int
+    n_threads: int
+
+    @property
+    def is_on_gpu(self) -> bool: ...
+    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None: ...
+    def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]: ...
+    def logits(self, parts: Sequence[Part]) -> tuple[Logits, Layout]: ...
+    def compute_single_tokens_with(self, n_threads: int) -> None: ...
+
+
 class _Probe:
     """Known tokens after a prompt that was read, in batches of any size."""
 
-    def __init__(self, engine: LlamaEngine, session: Session, ids: Sequence[int]) -> None:
+    def __init__(self, engine: RowEngine, session: Session, ids: Sequence[int]) -> None:
         self._engine, self._session, self._ids = engine, session, ids
         self._start = session.length
         # Other processes do not count, which may take the processor away for most of a batch.
-        self.clock = time.perf_counter if engine.model.is_on_gpu else time.thread_time
+        self.clock = time.perf_counter if engine.is_on_gpu else time.thread_time
 
     def run(self, first: int, n_rows: int) -> tuple[float, Logits]:
         """Seconds of a batch, and the logits of its first rows."""
@@ -109,7 +121,7 @@ class _Probe:
         return statistics.median(seconds for seconds, _ in found), np.concatenate([logits for _, logits in found])
 
 
-def measure_rows(engine: LlamaEngine, most_rows: int, ids: Sequence[int]) -> RowTest:
+def measure_rows(engine: RowEngine, most_rows: int, ids: Sequence[int]) -> RowTest:
     """Run single tokens of `ids`, then ever larger batches of the same, as far as `BUDGET_S` allows.
 
     From 512 cells on, several threads add up the attention of a single token in another order than that of a batch.  So
