@@ -33,8 +33,6 @@ WORTH = 0.75
 """Windows have only exact sizes if the largest of them reaches so much of the best rows a second."""
 MOST_SLOWER = 1.4
 """So many times as long may one thread take for a single token."""
-TWICE = 16
-"""Batches of up to so many rows are run twice, and the faster run counts."""
 SINGLES_S = 0.2
 """The time that single tokens may take of that; two are measured in any case."""
 SAMPLE = b"""def total(items, discount=0):
@@ -142,7 +140,7 @@ def measure_rows(engine: RowEngine, most_rows: int, ids: Sequence[int]) -> RowTe
         single, alone = probe.alone(n_probes, SINGLES_S)
         batches = dict[int, tuple[float, Logits]]()
         for n_rows in [size for size in MEASURED if size <= most_rows]:
-            batches[n_rows] = min((probe.run(0, n_rows) for _ in range(1 + (n_rows <= TWICE))), key=lambda run: run[0])
+            batches[n_rows] = probe.run(0, n_rows)
             if probe.clock() - started + 1.8 * batches[n_rows][0] > BUDGET_S:
                 break
         exact = _exact_rows(alone, batches) if threads == 1 else 1
