@@ -25,7 +25,7 @@ from apply_service.engine.llama_cpp import engine as engine_module  # noqa: E402
 from apply_service.engine.llama_cpp import model as model_module  # noqa: E402
 from apply_service.engine.llama_cpp.engine import LlamaEngine  # noqa: E402
 from apply_service.engine.llama_cpp.model import LlamaModel, open_library  # noqa: E402
-from apply_service.engine.llama_cpp.rows import pass_times_of  # noqa: E402
+from apply_service.engine.llama_cpp.rows import RowTest, pass_times_of  # noqa: E402
 from apply_service.errors import (  # noqa: E402
     ContextLimitExceeded,
     DeadlineExceeded,
@@ -352,6 +352,17 @@ def test_times_between_and_beyond_the_measured_ones() -> None:
     assert pass_times_of({1: 1.0, 2: 9.0}, 2) == {1: 1.0, 2: 2.0}  # single tokens take no longer
 
 
+def test_exact_sizes_bound_windows_only_where_they_are_as_good() -> None:
+    linear = {1: 1.0, 2: 1.5, 4: 2.5, 8: 4.5, 16: 8.5}
+    assert RowTest(linear, 30, 0.0, exact_rows=16, single_threads=1).is_exact
+    assert not RowTest(linear, 30, 0.0, exact_rows=8, single_threads=1).is_exact  # 16 rows have other bits
+    measured = {n_rows: linear[n_rows] for n_rows in (1, 2, 4)}
+    assert not RowTest(measured, 6, 0.0, exact_rows=4, single_threads=1).is_exact  # more could not be looked at
+    cheap = {1: 1.0, 2: 1.0, 4: 1.0, 8: 1.0, 16: 1.1}
+    assert not RowTest(cheap, 30, 0.0, exact_rows=16, single_threads=1).is_exact  # larger windows write far more
+    assert RowTest(linear, 30, 0.0, exact_rows=16, single_threads=1).speedup_limit == pytest.approx(16 / 8.5)
+
+
 def test_a_window_setting_bounds_the_batch(path: Path, tmp_path: Path) -> None:
     settings = Settings(model=str(path), engine=LLAMA_CPP, window=6, state_dir=str(tmp_path))
     engine = load_llama(settings.model, settings)
@@ -521,15 +532,16 @@ def test_quantised_weights_stay_as_they_are(tmp_path: Path, kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL.is_file(), reason="make real-models MODELS='--gguf smollm2-135m'")
 def test_a_pretrained_model_writes_what_llama_cpp_writes() -> None:
-    settings = Settings(model=str(REAL), engine=LLAMA_CPP, kv_cache_mb=256)
-    engine = load_llama(settings.model, settings)
-    target = Target("real", engine, open_gguf_format(settings.model, engine.model))
-    n_passes = n_plain = 0
+    """On processors where its batches have other bits, a choice may flip."""
+    engine = LlamaEngine(LlamaModel(REAL), name="real", kv_cache_bytes=2**28)
+    target = Target("real", engine, open_gguf_format(REAL.name, engine.model))
+    n_drafted = n_plain = 0
     for edit in EDITS:
         wanted = library_ids(REAL, target.prompt_format.encode_prompt(job_of(*edit)), 48)
-        ids, _, n_own = write(target, edit, "none")
+        ids, _, n_passes = write(target, edit, "none")
         assert ids == wanted[: len(ids)]
-        drafted, _, n_drafted = write(target, edit, "merged_edit")
-        assert drafted == ids
-        n_passes, n_plain = n_passes + n_drafted, n_plain + n_own
-    assert 2 * n_passes < n_plain
+        n_plain += n_passes
+        ids, _, n_passes = write(target, edit, "merged_edit")
+        assert ids == wanted[: len(ids)] or not engine.row_test.is_exact
+        n_drafted += n_passes
+    assert n_drafted < n_plain

@@ -29,8 +29,10 @@ N_PROMPT = 24
 N_PROBES = 12
 """Rows that are compared with one token at a time."""
 BUDGET_S = 0.9
+LEAST_EXACT = 16
 WORTH = 0.75
-"""Windows have only exact sizes if the largest of them reaches so much of the best rows a second."""
+"""Windows have only exact sizes if the largest of them has so many rows, and reaches so much of the most rows a second
+that any size reaches."""
 MOST_SLOWER = 1.4
 """So many times as long may one thread take for a single token."""
 SINGLES_S = 0.2
@@ -75,9 +77,12 @@ class RowTest(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether the batches that change no bit are nearly as fast as any."""
-        best = max(n_rows / seconds for n_rows, seconds in self.seconds.items())
-        return self.exact_rows > 1 and self.exact_rows / self.seconds[self.exact_rows] >= WORTH * best
+        """Whether windows should have no more than `exact_rows`: these are many, and nearly as fast as any number."""
+        if self.exact_rows < LEAST_EXACT:
+            return False
+        times = pass_times_of(self.seconds, MOST_ROWS)
+        best = max(n_rows / seconds for n_rows, seconds in times.items())
+        return self.exact_rows / times[self.exact_rows] >= WORTH * best
 
 
 class RowEngine(Protocol):
