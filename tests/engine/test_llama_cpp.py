@@ -25,7 +25,8 @@ from apply_service.engine.llama_cpp import engine as engine_module  # noqa: E402
 from apply_service.engine.llama_cpp import model as model_module  # noqa: E402
 from apply_service.engine.llama_cpp.engine import LlamaEngine  # noqa: E402
 from apply_service.engine.llama_cpp.model import LlamaModel, open_library  # noqa: E402
-from apply_service.engine.llama_cpp.rows import RowTest, pass_times_of  # noqa: E402
+from apply_service.engine.llama_cpp.rows import SIZES as ROWS  # noqa: E402
+from apply_service.engine.llama_cpp.rows import RowTest, most_worthwhile, pass_times_of  # noqa: E402
 from apply_service.errors import (  # noqa: E402
     ContextLimitExceeded,
     DeadlineExceeded,
@@ -335,7 +336,9 @@ def test_rows_are_timed_and_compared_at_the_start(engine: LlamaEngine) -> None:
     assert 0 <= found.flipped_choices <= 1
     assert engine.determinism == "tolerant"
     assert max(engine.pass_times) == 256
-    assert engine.max_draft + 1 == (found.exact_rows if found.is_exact else 256)
+    longest = engine.max_draft + 1
+    assert longest == found.exact_rows if found.is_exact else longest in (16, 24, 32, 48, 64, 96, 128, 192, 256)
+    assert set(engine.pass_times) == {size for size in ROWS if size <= longest} | {256}
     assert "divergence rate" in engine.describe()
     assert "tolerant" in engine.describe()
 
@@ -361,6 +364,13 @@ def test_exact_sizes_bound_windows_only_where_they_are_as_good() -> None:
     cheap = {1: 1.0, 2: 1.0, 4: 1.0, 8: 1.0, 16: 1.1}
     assert not RowTest(cheap, 30, 0.0, exact_rows=16, single_threads=1).is_exact  # larger windows write far more
     assert RowTest(linear, 30, 0.0, exact_rows=16, single_threads=1).speedup_limit == pytest.approx(16 / 8.5)
+
+
+def test_windows_have_no_more_rows_than_are_worth_their_risk() -> None:
+    assert most_worthwhile({1: 1.0, 16: 8.0, 64: 24.0, 256: 90.0}) == 64
+    assert most_worthwhile({1: 1.0, 16: 1.1, 64: 1.5, 256: 3.0}) == 256
+    assert most_worthwhile({1: 1.0, 2: 2.0, 16: 16.0, 32: 32.0}) == 16  # as few as may be tried
+    assert most_worthwhile({1: 1.0, 4: 4.0}) == 4
 
 
 def test_a_window_setting_bounds_the_batch(path: Path, tmp_path: Path) -> None:

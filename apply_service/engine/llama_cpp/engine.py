@@ -22,7 +22,7 @@ import numpy.typing as npt
 from apply_service.engine.kv_cache import PREFILL_GRAIN, refuse_over_limit, settle
 from apply_service.engine.layout import Layout, WindowRows, pack
 from apply_service.engine.llama_cpp.model import LlamaModel, last_complaint
-from apply_service.engine.llama_cpp.rows import MOST_ROWS, SAMPLE, RowTest, measure_rows, pass_times_of
+from apply_service.engine.llama_cpp.rows import MOST_ROWS, SAMPLE, RowTest, measure_rows, most_worthwhile, pass_times_of
 from apply_service.engine.numpy_local import choose
 from apply_service.errors import EngineFailure, ModelTooLarge
 from apply_service.protocols import Part, Session, TokenIds, Verification
@@ -92,11 +92,12 @@ class LlamaEngine:
         self.prefill_grain = max(1, min(PREFILL_GRAIN, most_rows // 2))
         self.row_test: RowTest = measure_rows(self, most_rows, model.encode(SAMPLE))
         self.pass_times = pass_times_of(self.row_test.seconds, most_rows)
-        if self.row_test.is_exact:
-            # The largest size remains, for prompts.
-            sizes = {n_rows for n_rows in self.pass_times if n_rows <= self.row_test.exact_rows} | {most_rows}
+        if window is None:
+            test = self.row_test
+            longest = test.exact_rows if test.is_exact else most_worthwhile(self.pass_times)
+            sizes = {n_rows for n_rows in self.pass_times if n_rows <= longest} | {most_rows}  # that one for prompts
             self.pass_times = {n_rows: self.pass_times[n_rows] for n_rows in sorted(sizes)}
-            self.max_draft = self.row_test.exact_rows - 1
+            self.max_draft = longest - 1
         self._most_kept = prefix_cache_bytes // size
         self.start_s = time.perf_counter() - started + model.load_s
         log.info("%s: in llama.cpp, %s", name, self.describe())

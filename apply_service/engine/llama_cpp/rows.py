@@ -33,6 +33,8 @@ LEAST_EXACT = 16
 WORTH = 0.75
 """Windows have only exact sizes if the largest of them has so many rows, and reaches so much of the most rows a second
 that any size reaches."""
+ENOUGH = 0.9
+"""Of the most rows a second, for windows to have no more rows."""
 MOST_SLOWER = 1.4
 """So many times as long may one thread take for a single token."""
 SINGLES_S = 0.2
@@ -99,7 +101,7 @@ class RowEngine(Protocol):
     def compute_single_tokens_with(self, n_threads: int) -> None: ...
 
 
-class _Probe:
+class RowProbe:
     """Known tokens after a prompt that was read, in batches of any size."""
 
     def __init__(self, engine: RowEngine, session: Session, ids: Sequence[int]) -> None:
@@ -139,7 +141,7 @@ def measure_rows(engine: RowEngine, most_rows: int, ids: Sequence[int]) -> RowTe
         session.is_sound = False  # nothing of it is to be kept
         while session.n_pending:
             engine.step([Prefill(session, min(session.n_pending, most_rows))])
-        probe = _Probe(engine, session, ids[n_prompt:])
+        probe = RowProbe(engine, session, ids[n_prompt:])
         started = probe.clock()
         n_probes, threads = min(N_PROBES, most_rows), engine.n_threads
         single, alone = probe.alone(n_probes, SINGLES_S)
@@ -171,6 +173,13 @@ def _exact_rows(alone: Logits, batches: Mapping[int, tuple[float, Logits]]) -> i
             break
         exact = n_rows
     return exact
+
+
+def most_worthwhile(times: Mapping[int, float]) -> int:
+    """The fewest rows, but at least `LEAST_EXACT`, that are nearly as fast as any number: a wrong draft costs all rows
+    of its window."""
+    sizes = {n_rows: n_rows / time for n_rows, time in times.items() if n_rows >= min(LEAST_EXACT, max(times))}
+    return min(n_rows for n_rows, speed in sizes.items() if speed >= ENOUGH * max(sizes.values()))
 
 
 def pass_times_of(seconds: Mapping[int, float], most_rows: int) -> dict[int, float]:
