@@ -301,8 +301,7 @@ class Settings:
             message += "vllm_url is not set" if self.engine == VLLM else ""
             limit = "--engine vllm --vllm-url http://HOST:PORT"
             raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
-        if self.engine == LLAMA_CPP:
-            self._refuse_what_llama_cpp_lacks()
+        self._refuse_what_llama_cpp_lacks()
         is_foreign = self.engine == VLLM or self.model == EMBEDDED or self.model.startswith(REMOTE_PREFIX)
         if self.adapter is not None and is_foreign:
             message = f"adapter is set, but the model {self.model} takes none"
@@ -321,6 +320,8 @@ class Settings:
 
     def _refuse_what_llama_cpp_lacks(self) -> None:
         """Raises SettingsError: llama.cpp is to run no GGUF file, or something is set that only torch has."""
+        if self.engine != LLAMA_CPP:
+            return
         if self.model == EMBEDDED:
             message = f"engine is {LLAMA_CPP}, but model is {EMBEDDED}, which is no GGUF file"
             remedy = "set model (--model) to a GGUF file, or leave out engine"
