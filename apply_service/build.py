@@ -27,11 +27,12 @@ from apply_service.errors import (
 )
 from apply_service.models import EMBEDDED, embedded_directory, hub
 from apply_service.protocols import DraftEngine, Engine
-from apply_service.settings import RECORD, REMOTE_PREFIX, Settings
+from apply_service.settings import LLAMA_CPP, RECORD, REMOTE_PREFIX, Settings
 from apply_service.target import Decider, Runtime, Target, no_target
 
 if TYPE_CHECKING:
     from apply_service.deadline import Deadline
+    from apply_service.engine.llama_cpp.engine import LlamaEngine
     from apply_service.engine.loading import LoadedModel
     from apply_service.engine.weights import Weights
     from apply_service.service import Service
@@ -168,9 +169,12 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
     Raises ModelError, UnknownModel: see `engine.loading.load_model`.
     """
-    from apply_service.prompts.by_model import open_prompt_format
+    from apply_service.prompts.by_model import open_gguf_format, open_prompt_format
 
     source = _source(name, settings)
+    if runs_on_llama_cpp(source, settings):
+        llama = load_llama(name, settings)
+        return Target(name, llama, open_gguf_format(source, llama.model))
     engine: Engine
     if runs_on_numpy(source, settings):
         from apply_service.engine.numpy_local import NumpyEngine
@@ -204,8 +208,49 @@ def runs_on_numpy(source: str, settings: Settings) -> bool:
         source == EMBEDDED
         and settings.device in ("auto", "cpu")
         and settings.dtype in ("auto", "float32")
-        and all(one in ("local", "own", "auto", "sdpa", "off") for one in asked)
+        and all(one in ("local", LLAMA_CPP, "own", "auto", "sdpa", "off") for one in asked)
     )
+
+
+def runs_on_llama_cpp(source: str, settings: Settings) -> bool:
+    """Whether a model runs in llama.cpp: where the settings say so, all but the embedded one."""
+    return settings.engine == LLAMA_CPP and source != EMBEDDED
+
+
+def load_llama(name: str, settings: Settings) -> LlamaEngine:
+    """The engine with a GGUF file in llama.cpp.
+
+    Raises MissingDependency: llama-cpp-python is not installed, or was built for no such device; ModelNotLoadable: the
+    file is no GGUF, or can't be used; ModelTooLarge: there is no memory for it.
+    """
+    _wait_asleep()
+    from apply_service.engine.llama_cpp.engine import LlamaEngine
+    from apply_service.engine.llama_cpp.model import LlamaModel
+
+    model = LlamaModel(Path(_source(name, settings)).expanduser(), device=settings.device)
+    return LlamaEngine(
+        model,
+        name=name,
+        window=settings.window,
+        n_threads=_n_threads(),
+        kv_cache_bytes=settings.kv_cache_mb * 2**20,
+        prefix_cache_bytes=settings.prefix_cache_mb * 2**20,
+    )
+
+
+def _n_threads() -> int:
+    """Threads of a pass: as for torch `OMP_NUM_THREADS`, else one for each processor that this process may use."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    if wanted.isdecimal() and int(wanted):
+        return int(wanted)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _wait_asleep() -> None:
+    """Have the threads of a pass wait for each other without taking processor time for long.  By default they do so
+    in a loop that lasts up to milliseconds; where other processes keep a thread waiting, passes then take several
+    times as long."""
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 def load_anew(name: str, settings: Settings) -> LoadedModel:
@@ -255,9 +300,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedModel:
-    # The threads of a pass wait for each other in a loop that takes processor time.  By default the loop lasts up to
-    # milliseconds; where other processes keep a thread waiting, passes then take several times as long.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    _wait_asleep()
     # What can be told at once is told before torch is imported, which takes seconds.
     if _is_pulled(source):
         hub.known(source)

@@ -24,6 +24,7 @@ from apply_service.models import EMBEDDED
 REMOTE_PREFIX = "remote:"
 """Begins the source of a remote model; the rest is its name on the server."""
 VLLM = "vllm"
+LLAMA_CPP = "llama.cpp"
 AUTO = "auto"
 RECORD = "record"
 ENV_KEY = "env:"
@@ -183,9 +184,10 @@ class Settings:
     log_level: str = _http("warning", ("debug", "info", "warning", "error"),
         "Least severity that is logged; `info` has a line for each request.")
     log_format: str = _http("text", ("text", "json"), "Shape of a log line.")
-    engine: str = _engine("local", ("local", "torch", "vllm"),
+    engine: str = _engine("local", ("local", "torch", LLAMA_CPP, VLLM),
         "Where models run. `local`: in this process, the embedded model on NumPy, and on torch where an option asks "
-        "for what only torch has; `torch`: also the embedded model on torch; `vllm`: on the vLLM server at `vllm_url`, "
+        "for what only torch has; `torch`: also the embedded model on torch; `llama.cpp`: GGUF files in llama.cpp, in "
+        "this process, as they are; `vllm`: on the vLLM server at `vllm_url`, "
         "which serves `model` and `models` by these names, and drafts as we do where it has our plug-in.")
     vllm_url: str | None = _engine(None, (),
         "URL of the vLLM server of `engine` vllm: http://HOST:PORT. Its key goes to `remote_key`.")
@@ -300,6 +302,7 @@ class Settings:
             message += "vllm_url is not set" if self.engine == VLLM else ""
             limit = "--engine vllm --vllm-url http://HOST:PORT"
             raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
+        self._refuse_what_llama_cpp_lacks()
         is_foreign = self.engine == VLLM or self.model == EMBEDDED or self.model.startswith(REMOTE_PREFIX)
         if self.adapter is not None and is_foreign:
             message = f"adapter is set, but the model {self.model} takes none"
@@ -315,6 +318,20 @@ class Settings:
             raise SettingsError(
                 message, value=foreign, limit=limit, remedy="set model (--model) to a name that it serves"
             )
+
+    def _refuse_what_llama_cpp_lacks(self) -> None:
+        """Raises SettingsError: llama.cpp is to run no GGUF file, or something is set that only torch has."""
+        if self.engine != LLAMA_CPP:
+            return
+        if self.model == EMBEDDED:
+            message = f"engine is {LLAMA_CPP}, but model is {EMBEDDED}, which is no GGUF file"
+            remedy = "set model (--model) to a GGUF file, or leave out engine"
+            raise SettingsError(message, value=self.model, limit="a GGUF file", remedy=remedy)
+        for name in ("adapter", "draft_model", "dtype", "weights", "attention", "cuda_graphs"):
+            usual = next(spec.default for spec in setting_specs() if spec.name == name)
+            if (value := getattr(self, name)) != usual:
+                message = f"engine is {LLAMA_CPP}, which has no {name}"
+                raise SettingsError(message, value=value, limit=usual, remedy=f"leave out {name} or engine")
 
     @property
     def has_playground(self) -> bool:

@@ -257,3 +257,29 @@ def test_a_folder_of_the_current_one_holds_no_configuration(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", name)
     load_settings()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"adapter": "folder"},
+        {"draft_model": "folder"},
+        {"dtype": "bfloat16"},
+        {"weights": "int8"},
+        {"attention": "sdpa"},
+        {"cuda_graphs": "on"},
+    ],
+)
+def test_llama_cpp_refuses_what_only_torch_has(more: dict[str, str]) -> None:
+    ((name, value),) = more.items()
+    with pytest.raises(SettingsError, match=f"llama.cpp, which has no {name}") as caught:
+        Settings(engine="llama.cpp", model="file.gguf", **more)  # type: ignore[arg-type]
+    assert caught.value.value == value
+    assert name in caught.value.remedy
+
+
+def test_llama_cpp_needs_a_file() -> None:
+    with pytest.raises(SettingsError, match="is no GGUF file"):
+        Settings(engine="llama.cpp")
+    named = load_settings({}, environment={"APPLY_SERVICE_ENGINE": "llama.cpp", "APPLY_SERVICE_MODEL": "a.gguf"})
+    assert (named.engine, named.model) == ("llama.cpp", "a.gguf")

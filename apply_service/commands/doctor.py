@@ -16,7 +16,7 @@ from apply_service.errors import ApplyError
 from apply_service.settings import REMOTE_PREFIX, Settings
 
 PACKAGES = ("apply-service", "numpy", "tree-sitter", "rapidfuzz", "fastapi", "pydantic", "uvicorn")
-MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors")
+MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "llama-cpp-python")
 
 
 class Finding(NamedTuple):
@@ -88,9 +88,11 @@ def _examine_model(settings: Settings) -> tuple[bool, str]:
         is_served = source.removeprefix(REMOTE_PREFIX) in served
         return is_served, f" at {endpoint.url}" + ("" if is_served else f": it serves {', '.join(served)}")
 
-    from apply_service.build import load_anew, load_target, runs_on_numpy
+    from apply_service.build import load_anew, load_llama, load_target, runs_on_llama_cpp, runs_on_numpy
 
     start = time.perf_counter()
+    if runs_on_llama_cpp(source, settings):
+        return True, f" runs in llama.cpp and {load_llama(settings.model, settings).describe()}"
     if runs_on_numpy(source, settings):
         engine = load_target(settings.model, settings).engine
         seconds = time.perf_counter() - start

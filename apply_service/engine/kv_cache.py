@@ -302,19 +302,7 @@ class SlotEngine:
                 session.cleared = end
 
     def _settle(self, parts: Sequence[Part], found: Iterable[Verification]) -> list[Verification | None]:
-        """The answers to the parts of a pass, given those to its windows; moves the sessions on.  Raises EngineFailure:
-        a probability is not a number.  Then no session has moved."""
-        rest = iter(found)
-        answers = [next(rest) if isinstance(part, Window) else None for part in parts]
-        for part, answer in zip(parts, answers, strict=True):
-            if answer is not None and any(map(math.isnan, answer.logprobs or ())):
-                part.session.is_sound = False
-                raise EngineFailure(
-                    "internal fault: the model computed a probability that is not a number", value=part.session.length
-                )
-        for part, answer in zip(parts, answers, strict=True):
-            part.session.length += part.n_rows if answer is None else len(answer.choices)
-        return answers
+        return settle(parts, found)
 
     def check_integrity(self) -> None:
         """To be called while no session is open.  Raises EngineFailure: a slot is neither free nor in the prefix cache,
@@ -327,6 +315,22 @@ class SlotEngine:
                 value=n_held,
                 limit=n_kept,
             )
+
+
+def settle(parts: Sequence[Part], found: Iterable[Verification]) -> list[Verification | None]:
+    """The answers to the parts of a pass, given those to its windows; moves the sessions on.  Raises EngineFailure: a
+    probability is not a number.  Then no session has moved."""
+    rest = iter(found)
+    answers = [next(rest) if isinstance(part, Window) else None for part in parts]
+    for part, answer in zip(parts, answers, strict=True):
+        if answer is not None and any(map(math.isnan, answer.logprobs or ())):
+            part.session.is_sound = False
+            raise EngineFailure(
+                "internal fault: the model computed a probability that is not a number", value=part.session.length
+            )
+    for part, answer in zip(parts, answers, strict=True):
+        part.session.length += part.n_rows if answer is None else len(answer.choices)
+    return answers
 
 
 def round_up(n: int, grain: int) -> int:

@@ -9,6 +9,7 @@ from apply_service.errors import ModelNotLoadable
 from apply_service.models import RECORD_FILE
 from apply_service.prompts.chat import AiXapply, BegunChat, Chat, FastApply, Osmosis
 from apply_service.prompts.compact import Compact
+from apply_service.prompts.llama_cpp import LlamaChat, Vocabulary
 from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import PromptFormat
 
@@ -45,6 +46,13 @@ def open_prompt_formats(source: str, *, begins: bool = False) -> tuple[PromptFor
     if begins and own == Chat.name:
         own = BegunChat.name
     return (TAGGED[own](chat), *(made(chat) for name, made in TAGGED.items() if name != own))
+
+
+def open_gguf_format(source: str, vocabulary: Vocabulary) -> PromptFormat:
+    """The format that goes with the name of a GGUF file, whose vocabulary llama.cpp has read.  Raises ModelNotLoadable:
+    the vocabulary does not give text back unchanged, or names no end of an answer."""
+    own = infer_prompt_format(source)
+    return TAGGED[BegunChat.name if own == Chat.name else own](LlamaChat(vocabulary))
 
 
 def name_prompt_format(source: str) -> str:

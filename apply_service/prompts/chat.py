@@ -10,6 +10,7 @@ from functools import cached_property
 
 from apply_service.errors import Truncated
 from apply_service.prompts.constraint import SourceConstraint, VocabularyBytes, source_lines
+from apply_service.prompts.llama_cpp import LlamaChat, LlamaContent
 from apply_service.prompts.tokenizer import (
     ChatTokenizer,
     IncrementalDecoder,
@@ -104,10 +105,10 @@ class TaggedOutput:
     prefill = ""
     """The beginning of the answer, which is part of the prompt."""
 
-    def __init__(self, chat: ChatTokenizer) -> None:
+    def __init__(self, chat: ChatTokenizer | LlamaChat) -> None:
         self._chat = chat
         self._content = chat.content
-        self.stop_ids = frozenset({chat.end_id})
+        self.stop_ids = chat.stop_ids
 
     def messages(self, job: EditJob) -> list[PromptMessage]:
         raise NotImplementedError
@@ -151,6 +152,8 @@ class TaggedOutput:
 
     @cached_property
     def _vocabulary(self) -> VocabularyBytes | None:
+        if isinstance(self._content, LlamaContent):
+            return VocabularyBytes.of_pieces(self._content.pieces())
         return VocabularyBytes.of(self._content.tokenizer)
 
     def constraint(self, job: EditJob) -> Constraint | None:

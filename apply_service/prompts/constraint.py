@@ -99,8 +99,13 @@ class VocabularyBytes:
             else:
                 pieces[token] = text.replace("\u2581", " ").encode()
         written = b"".join(pieces.get(token, b"") for token in tokenizer.encode(PROBE, add_special_tokens=False).ids)
+        return cls.of_pieces(pieces) if written == PROBE.encode() else None
+
+    @classmethod
+    def of_pieces(cls, pieces: Mapping[int, bytes]) -> VocabularyBytes | None:
+        """The vocabulary of these tokens; None if it lacks single bytes."""
         try:
-            return cls(pieces) if written == PROBE.encode() else None
+            return cls(pieces)
         except ValueError:
             return None
 

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,13 @@ class Encoded(NamedTuple):
 
     ids: list[int]
     starts: Offsets
+
+
+class TextTokenizer(Protocol):
+    """Text <-> ids without control tokens."""
+
+    def encode(self, text: str) -> Encoded: ...
+    def decode(self, ids: Sequence[int]) -> str: ...
 
 
 class ContentTokenizer:
@@ -86,25 +93,45 @@ class ChatTokenizer:
                 "the model's tokenizer has no token for the end of an answer", remedy="use an instruct model"
             )
         self.end_id: int = tokenizer.eos_token_id
+        self.stop_ids = frozenset({self.end_id})
 
     def encode_chat(self, messages: Sequence[PromptMessage], *, prefill: str = "") -> list[int]:
         """Ids of the chat, up to and with `prefill`, the beginning of the assistant's answer.  Raises ModelNotLoadable:
         the chat template is missing, or does not show each message exactly once."""
         if not self._tokenizer.chat_template:
             raise ModelNotLoadable("the model has no chat template", remedy="use an instruct model")
-        places = [{**message, "content": f"\ue000{i}\ue001"} for i, message in enumerate(messages)]
-        rendered = str(self._tokenizer.apply_chat_template(places, tokenize=False, add_generation_prompt=True))
-        if any(rendered.count(place["content"]) != 1 for place in places):
-            raise ModelNotLoadable(
-                "the model's chat template leaves out or repeats messages", remedy="use another model"
-            )
-        ids: list[int] = []
-        for piece in re.split(r"(\ue000\d+\ue001)", rendered):
-            if piece.startswith("\ue000"):
-                ids += self.content.encode(messages[int(piece[1:-1])]["content"]).ids
-            elif piece:
-                ids += self._tokenizer.encode(piece, add_special_tokens=False)
-        return ids + (self.content.encode(prefill).ids if prefill else [])
+        return place_messages(
+            messages,
+            lambda places: str(
+                self._tokenizer.apply_chat_template(list(places), tokenize=False, add_generation_prompt=True)
+            ),
+            encode_control=lambda text: self._tokenizer.encode(text, add_special_tokens=False),
+            encode=lambda text: self.content.encode(text).ids,
+            prefill=prefill,
+        )
+
+
+def place_messages(
+    messages: Sequence[PromptMessage],
+    render: Callable[[Sequence[PromptMessage]], str],
+    *,
+    encode_control: Callable[[str], list[int]],
+    encode: Callable[[str], list[int]],
+    prefill: str,
+) -> list[int]:
+    """Ids of a chat that `render` writes: of its own text with control tokens, of messages and `prefill` without.
+    Raises ModelNotLoadable: the template does not show each message exactly once."""
+    places = [{**message, "content": f"\ue000{i}\ue001"} for i, message in enumerate(messages)]
+    rendered = render(places)
+    if any(rendered.count(place["content"]) != 1 for place in places):
+        raise ModelNotLoadable("the model's chat template leaves out or repeats messages", remedy="use another model")
+    ids: list[int] = []
+    for piece in re.split(r"(\ue000\d+\ue001)", rendered):
+        if piece.startswith("\ue000"):
+            ids += encode(messages[int(piece[1:-1])]["content"])
+        elif piece:
+            ids += encode_control(piece)
+    return ids + (encode(prefill) if prefill else [])
 
 
 class IncrementalDecoder:
@@ -150,7 +177,7 @@ def lines_of_tokens(
     return lines
 
 
-def text_sources(job: EditJob, tokenizer: ContentTokenizer, *, before: str, after: str, end_id: int) -> DraftSources:
+def text_sources(job: EditJob, tokenizer: TextTokenizer, *, before: str, after: str, end_id: int) -> DraftSources:
     """Each source as `before + text + after + end token`."""
 
     def source(name: Literal["predicted", "original", "update"], text: str) -> DraftSource:

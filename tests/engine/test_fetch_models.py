@@ -55,3 +55,10 @@ def test_another_file_is_refused(tmp_path: Path, data: bytes, monkeypatch: pytes
         fetch.fetch("tiny", tmp_path / "models")
     assert (caught.value.value, caught.value.limit) == (hashlib.sha256(data).hexdigest(), "0" * 64)
     assert list((tmp_path / "models").iterdir()) == []
+
+
+def test_a_file_is_kept_for_llama_cpp(tmp_path: Path, data: bytes) -> None:
+    file = fetch.fetch_gguf("tiny", tmp_path / "models")
+    assert file.read_bytes() == data
+    assert list((tmp_path / "models").iterdir()) == [file]
+    assert fetch.fetch_gguf("tiny", tmp_path / "models") == file

@@ -11,7 +11,13 @@ import numpy as np
 from tests.engine.tiny_models import CHATML, tiny_tokenizer
 
 
-def save_gguf(path: Path, model: Any, kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32) -> Path:
+def save_gguf(
+    path: Path,
+    model: Any,
+    kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32,
+    *,
+    template: str | None = CHATML,
+) -> Path:
     """Write a llama or qwen2 model as llama.cpp's converter does, with its matrices in `kind`."""
     config, arch = (
         model.config,
@@ -30,7 +36,7 @@ def save_gguf(path: Path, model: Any, kind: gguf.GGMLQuantizationType = gguf.GGM
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_vocab_size(config.vocab_size)
-    _add_tokenizer(writer, config.vocab_size)
+    _add_tokenizer(writer, config.vocab_size, template)
     names = gguf.get_tensor_name_map(arch, config.num_hidden_layers)
     for name, weight in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
@@ -73,7 +79,7 @@ def _interleave(values: np.ndarray[Any, Any], n_heads: int) -> np.ndarray[Any, A
     return halves.swapaxes(1, 2).reshape(values.shape)
 
 
-def _add_tokenizer(writer: gguf.GGUFWriter, n_vocab: int) -> None:
+def _add_tokenizer(writer: gguf.GGUFWriter, n_vocab: int, template: str | None) -> None:
     import json
 
     tokenizer = tiny_tokenizer()
@@ -85,7 +91,9 @@ def _add_tokenizer(writer: gguf.GGUFWriter, n_vocab: int) -> None:
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(texts)
     kinds = gguf.TokenType
-    writer.add_token_types([kinds.CONTROL if token in control else kinds.NORMAL for token in range(n_vocab)])
+    types = dict.fromkeys(tokenizer.added_tokens_decoder, kinds.USER_DEFINED) | dict.fromkeys(control, kinds.CONTROL)
+    writer.add_token_types([types.get(token, kinds.NORMAL) for token in range(n_vocab)])
     writer.add_token_merges([" ".join(merge) for merge in merges])
     writer.add_eos_token_id(tokenizer.eos_token_id)
-    writer.add_chat_template(CHATML)
+    if template is not None:
+        writer.add_chat_template(template)

@@ -1,0 +1,336 @@
+"""Verifies windows in llama.cpp: all rows of a pass are one batch, each sequence has an id of its own in one cache, and
+wrong rows are removed from it.
+
+The cache has cells, each with keys and values of one token in all layers.  llama.cpp gives them out; here is only
+counted how many each sequence may come to hold.  Cells can belong to several sequences, so a kept prompt is reused
+without a copy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from apply_service.engine.kv_cache import PREFILL_GRAIN, refuse_over_limit, settle
+from apply_service.engine.layout import Layout, WindowRows, pack
+from apply_service.engine.llama_cpp.model import LlamaModel, last_complaint
+from apply_service.engine.llama_cpp.rows import MOST_ROWS, SAMPLE, RowTest, measure_rows, most_worthwhile, pass_times_of
+from apply_service.engine.numpy_local import choose
+from apply_service.errors import EngineFailure, ModelTooLarge
+from apply_service.protocols import Part, Session, TokenIds, Verification
+
+MAX_SEQUENCES = 128
+"""Sessions and kept prompts together.  llama.cpp allows 256."""
+LEAST_CONTEXT = 4096
+"""So many cells there are, whatever memory the settings allow, unless the model has a shorter context."""
+LEAST_KEPT = 16
+"""Shorter beginnings of prompts are not worth a sequence."""
+CELL_GRAIN = 256
+"""llama.cpp rounds its cache up to this."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptPrompt:
+    """The first tokens of a prompt whose keys and values sequence `sequence` holds."""
+
+    owner: str
+    ids: TokenIds
+    sequence: int
+
+
+class LlamaEngine:
+    """Verifies windows with `model`.
+
+    `window`: the most draft tokens of a pass; None: as many as are worth it.  `n_threads`: of a pass.  It measures when
+    it is made (`row_test`); that takes about a second.  Raises ModelTooLarge: llama.cpp has no memory for it.
+    """
+
+    determinism: Literal["bitwise", "tolerant"] = "tolerant"
+
+    def __init__(
+        self,
+        model: LlamaModel,
+        *,
+        name: str,
+        window: int | None = None,
+        n_threads: int = 1,
+        kv_cache_bytes: int = 2**30,
+        prefix_cache_bytes: int = 0,
+    ) -> None:
+        started = time.perf_counter()
+        self.model = model
+        self.name = name
+        self.n_vocab = model.n_vocab
+        self.n_threads = n_threads
+        self._library = model.library
+        size = model.bytes_per_cell
+        n_wanted = max(kv_cache_bytes // size, min(model.n_trained, LEAST_CONTEXT))
+        self.n_cells = -(-min(n_wanted, MAX_SEQUENCES * model.n_trained) // CELL_GRAIN) * CELL_GRAIN
+        self.context_limit = min(model.n_trained, self.n_cells)
+        most_rows = min(MOST_ROWS if window is None else window + 1, self.context_limit)
+        self._context = self._open_context(most_rows)
+        self._memory = self._library.llama_get_memory(self._context)
+        self._batch = _Batch(self._library, most_rows)
+        self._free = list(range(MAX_SEQUENCES - 1, -1, -1))
+        self._n_filled = [0] * MAX_SEQUENCES
+        self._n_reserved = 0
+        self._kept: list[KeptPrompt] = []
+        """The least recently used first."""
+        self._most_kept = 0
+        self.pass_times: Mapping[int, float] = {most_rows: 1.0}
+        self.max_draft = most_rows - 1
+        self.prefill_grain = max(1, min(PREFILL_GRAIN, most_rows // 2))
+        self.row_test: RowTest = measure_rows(self, most_rows, model.encode(SAMPLE))
+        self.pass_times = pass_times_of(self.row_test.seconds, most_rows)
+        if window is None:
+            test = self.row_test
+            longest = test.exact_rows if test.is_exact else most_worthwhile(self.pass_times)
+            sizes = {n_rows for n_rows in self.pass_times if n_rows <= longest} | {most_rows}  # that one for prompts
+            self.pass_times = {n_rows: self.pass_times[n_rows] for n_rows in sorted(sizes)}
+            self.max_draft = longest - 1
+        self._most_kept = prefix_cache_bytes // size
+        self.start_s = time.perf_counter() - started + model.load_s
+        log.info("%s: in llama.cpp, %s", name, self.describe())
+
+    def describe(self) -> str:
+        """What was found at the start, for people."""
+        found = self.row_test
+        return (
+            f"is ready in {self.start_s:.1f} s; {'all layers on the GPU' if self.is_on_gpu else 'on the CPU'}; "
+            f"determinism: {self.determinism} (divergence rate {found.flipped_choices:.4f} over {found.n_compared} rows"
+            f"{'; windows have the bits of single tokens' if found.is_exact else ''}); "
+            f"windows of up to {self.max_draft + 1} rows; rows of the best measured batch are "
+            f"{found.speedup_limit:.1f} times as fast as single tokens; context {self.context_limit}"
+        )
+
+    def _open_context(self, most_rows: int) -> Any:
+        options = self._library.llama_context_default_params()
+        options.n_ctx = self.n_cells
+        options.n_batch = options.n_ubatch = max(most_rows, MAX_SEQUENCES)  # with fewer it ends the process
+        options.n_seq_max = MAX_SEQUENCES
+        options.kv_unified = True
+        options.swa_full = True  # else the rows before a wrong draft might be gone
+        options.n_threads = options.n_threads_batch = self.n_threads
+        if not self.is_on_gpu:  # the only way in which batches can be exact, and the faster one beside others
+            options.flash_attn_type = self._library.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        options.no_perf = True
+        context = self._library.llama_init_from_model(self.model.handle, options)
+        if not context:
+            raise ModelTooLarge(
+                f"llama.cpp has no memory for this model: {last_complaint()}",
+                value=f"{self.n_cells * self.model.bytes_per_cell} bytes of keys and values",
+                remedy="a smaller KV cache (--kv-cache-mb), or a smaller model",
+            )
+        self.free = weakref.finalize(self, self._library.llama_free, context)
+        return context
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether the layers are on a GPU."""
+        return self.model.is_on_gpu
+
+    def compute_single_tokens_with(self, n_threads: int) -> None:
+        """Batches keep their threads."""
+        self._library.llama_set_n_threads(self._context, n_threads, self.n_threads)
+
+    def plain(self) -> LlamaEngine:
+        """The fastest undrafted run of the same model: this one, whose passes have only the rows that they need."""
+        return self
+
+    # -- sequences -----------------------------------------------------------------------------------------------------
+    @property
+    def n_free(self) -> int:
+        """Cells that nobody holds or may come to hold."""
+        return self.n_cells - self._n_reserved - self._n_kept
+
+    @property
+    def _n_kept(self) -> int:
+        return sum(len(one.ids) for one in self._kept)
+
+    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
+        n_cells = len(prompt_ids) + max_new_tokens
+        refuse_over_limit(len(prompt_ids), max_new_tokens, self.context_limit)
+        if self.n_free + self._n_kept < n_cells or not (self._free or self._kept):
+            return None
+        best, n_cached = self._longest_kept(owner, np.asarray(prompt_ids[:-1], np.int64))
+        if best is not None:  # it is dropped last
+            self._kept.remove(best)
+            self._kept.append(best)
+        if not self._free:
+            if best is not None and len(self._kept) == 1:
+                best, n_cached = None, 0
+            self._drop(self._kept[0])
+        sequence = self._free.pop()
+        if best is not None:
+            self._library.llama_memory_seq_cp(self._memory, best.sequence, sequence, 0, n_cached)
+        while self.n_free < n_cells:  # cells of a dropped prompt stay as long as the new sequence has them
+            self._drop(self._kept[0])
+        self._n_reserved += n_cells
+        self._n_filled[sequence] = n_cached
+        first = sequence * self.n_cells  # a range of its own for each sequence, which tells the sequence
+        slots = range(first, first + n_cells)
+        return Session(prompt_ids, slots, owner=owner, n_cached=n_cached, release=self._release)
+
+    def _release(self, session: Session) -> None:
+        sequence = session.slots.start // self.n_cells
+        self._n_reserved -= len(session.slots)
+        n_known = min(session.length, len(session.prompt_ids) - 1, self._n_filled[sequence])
+        if not session.is_sound or not LEAST_KEPT <= n_known <= self._most_kept:
+            self._forget(sequence)
+            return
+        ids = np.asarray(session.prompt_ids[:n_known], np.int64)
+        best, n_shared = self._longest_kept(session.owner, ids)
+        if best is not None and n_shared == n_known:  # it is kept already
+            self._forget(sequence)
+            return
+        self._cut(sequence, n_known)
+        for one in [
+            one for one in self._kept if one.owner == session.owner and _n_shared(one.ids, ids) == len(one.ids)
+        ]:
+            self._drop(one)  # a prompt that is the beginning of this one
+        self._kept.append(KeptPrompt(session.owner, ids, sequence))
+        while self._n_kept > self._most_kept:
+            self._drop(self._kept[0])
+
+    def _longest_kept(self, owner: str, ids: TokenIds) -> tuple[KeptPrompt | None, int]:
+        """The kept prompt of this owner that begins like `ids` for longest, and how many tokens they share."""
+        shared = [(_n_shared(one.ids, ids), one) for one in self._kept if one.owner == owner]
+        n_shared, best = max(shared, key=lambda pair: pair[0], default=(0, None))
+        return (best, n_shared) if n_shared >= LEAST_KEPT else (None, 0)
+
+    def _drop(self, prompt: KeptPrompt) -> None:
+        self._kept.remove(prompt)
+        self._forget(prompt.sequence)
+
+    def _forget(self, sequence: int) -> None:
+        self._cut(sequence, 0)
+        self._free.append(sequence)
+
+    def _cut(self, sequence: int, length: int) -> None:
+        """Remove what a sequence holds from position `length` on."""
+        if self._n_filled[sequence] > length or length == 0:
+            if not self._library.llama_memory_seq_rm(self._memory, sequence, length or -1, -1):
+                raise EngineFailure("internal fault: llama.cpp can't remove rows from its cache", value=length)
+            self._n_filled[sequence] = length
+
+    def check_integrity(self) -> None:
+        """To be called while no session is open.  Raises EngineFailure: a sequence is neither free nor kept, or cells
+        are still reserved, or llama.cpp holds other cells than those kept."""
+        held = [
+            sequence
+            for sequence in range(MAX_SEQUENCES)
+            if self._library.llama_memory_seq_pos_max(self._memory, sequence) >= 0
+        ]
+        kept = sorted(one.sequence for one in self._kept)
+        if self._n_reserved or held != kept or len(self._free) + len(kept) != MAX_SEQUENCES:
+            raise EngineFailure(
+                f"internal fault: sequences {held} of the KV cache are in use, but {kept} should be", value=held
+            )
+
+    # -- passes --------------------------------------------------------------------------------------------------------
+    def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
+        logits, layout = self.logits(parts)
+        found = [_verify(logits, rows, layout.ids) for rows in layout.windows]
+        answers = settle(parts, found)
+        for part in parts:
+            self._cut(part.session.slots.start // self.n_cells, part.session.length)
+        return answers
+
+    def logits(self, parts: Sequence[Part]) -> tuple[npt.NDArray[np.float32], Layout]:
+        """One batch: the logits of the windows' rows [n, vocab], which the next batch overwrites, and its layout.  No
+        session's length changes.  Raises EngineFailure: see `layout.pack`, or llama.cpp could not compute it."""
+        n_rows = sum(part.n_rows for part in parts)
+        layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=lambda _session, n_filled: n_filled, query_grain=1)
+        places = [(one.first_slot // self.n_cells, one.position, one.n_rows) for one in layout.segments]
+        for sequence, position, _ in places:
+            if position > self._n_filled[sequence]:
+                message = "internal fault: a request was to be computed after a gap"
+                raise EngineFailure(message, value=position, limit=self._n_filled[sequence])
+            self._cut(sequence, position)
+        batch = self._batch.filled(layout, [sequence for sequence, _, n in places for _ in range(n)])
+        code = self._library.llama_decode(self._context, batch)
+        for sequence, position, n_new in places:
+            self._n_filled[sequence] = position + n_new
+            if code:
+                self._cut(sequence, position)
+        if code:
+            raise EngineFailure(
+                f"llama.cpp could not compute a batch of {n_rows} rows (code {code}): {last_complaint()}", value=code
+            )
+        n = layout.n_window_rows
+        if not n:
+            self._library.llama_synchronize(self._context)
+            return np.empty((0, self.n_vocab), np.float32), layout
+        table = self._library.llama_get_logits(self._context)
+        return np.ctypeslib.as_array(table, (n, self.n_vocab)), layout
+
+
+def _n_shared(ids: TokenIds, other: TokenIds) -> int:
+    """How many first tokens are the same."""
+    n = min(len(ids), len(other))
+    is_other = ids[:n] != other[:n]
+    return int(is_other.argmax()) if is_other.any() else n
+
+
+def _verify(logits: npt.NDArray[np.float32], rows: WindowRows, ids: TokenIds) -> Verification:
+    """The target's decision on a window.  Rows behind the first wrong draft token are not looked at."""
+    choices, logprobs = list[int](), list[float]()
+    for choice, logprob in _chosen(logits, rows):
+        choices.append(choice)
+        logprobs.append(logprob)
+        n = len(choices)
+        if n == rows.n_rows or ids[rows.first + n] != choice:
+            break
+    return Verification(choices, logprobs)
+
+
+def _chosen(logits: npt.NDArray[np.float32], rows: WindowRows) -> Iterator[tuple[int, float]]:
+    for i in range(rows.n_rows):
+        allowed = None if rows.allowed is None else rows.allowed[i : i + 1]
+        alone = WindowRows(0, 1, rows.position + i, rows.sampling, allowed)
+        choices, logprobs = choose(logits[rows.first + i][None], [alone])
+        yield int(choices[0]), float(logprobs[0])
+
+
+class _Batch:
+    """The arrays that a batch is made of, which are filled anew for each."""
+
+    def __init__(self, library: Any, most_rows: int) -> None:
+        self._ids, self._positions, self._sequences = np.zeros((3, most_rows), np.int32)
+        self._n_sequences = np.ones(most_rows, np.int32)
+        self._wants_logits = np.zeros(most_rows, np.int8)
+        numbers, flags = ctypes.POINTER(ctypes.c_int32), ctypes.POINTER(ctypes.c_int8)
+        first = self._sequences.ctypes.data
+        each = self._sequences.itemsize
+        self._places = (numbers * most_rows)(
+            *(ctypes.cast(ctypes.c_void_p(first + each * i), numbers) for i in range(most_rows))
+        )
+        self._batch = library.llama_batch(
+            n_tokens=0,
+            token=self._ids.ctypes.data_as(numbers),
+            pos=self._positions.ctypes.data_as(numbers),
+            n_seq_id=self._n_sequences.ctypes.data_as(numbers),
+            seq_id=ctypes.cast(self._places, ctypes.POINTER(numbers)),
+            logits=self._wants_logits.ctypes.data_as(flags),
+        )
+        self._most_rows = most_rows
+
+    def filled(self, layout: Layout, sequences: Sequence[int]) -> Any:
+        """The batch of a pass.  Raises EngineFailure: it has more rows than a batch may have."""
+        n_rows = len(sequences)
+        if n_rows > self._most_rows:
+            raise EngineFailure("internal fault: a pass has too many rows", value=n_rows, limit=self._most_rows)
+        self._ids[:n_rows], self._positions[:n_rows], self._sequences[:n_rows] = layout.ids, layout.positions, sequences
+        self._wants_logits[:n_rows] = np.arange(n_rows) < layout.n_window_rows
+        self._batch.n_tokens = n_rows
+        return self._batch
