@@ -313,7 +313,7 @@ class SlotEngine:
                     "internal fault: the model computed a probability that is not a number", value=part.session.length
                 )
         for part, answer in zip(parts, answers, strict=True):
-            part.session.length += part.n_rows if answer is None else len(answer.choices)
+            part.session.length += part.n_rows if answer is None else part.session.n_pending + len(answer.choices)
         return answers
 
     def check_integrity(self) -> None:
