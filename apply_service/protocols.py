@@ -288,12 +288,12 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One session's part of a pass: what is pending of its prompt, its last committed token (not in the cache yet), then
+    """One session's part of a pass: what is pending of its prompt, its last committed token (not in the cache yet), and
     the draft.
 
-    `allowed[i]` masks the choice after draft token i (i = 0: right after `last_id`); None: no mask anywhere.  `asked[i]`:
-    whether the target is asked for this choice; by default where the mask leaves one.  Where it is not asked, the mask
-    must have one token.
+    `allowed[i]` masks the choice after draft token i (i = 0: right after `last_id`); None: no mask anywhere.
+    `asked[i]`: whether the target is asked for this choice; by default where the mask leaves one.  Where it is not
+    asked, the mask must have one token.
     """
 
     session: Session

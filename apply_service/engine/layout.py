@@ -33,8 +33,8 @@ class WindowRows(NamedTuple):
     """The rows of one window that go through the head, and how they choose.
 
     They are rows `first` to `first + n_rows` of the head.  `places`: which choices of the window they make; None: all.
-    `position`: absolute position of the window's first choice.  `allowed[i]`: the ids allowed in row i; None or no entry
-    allows all.
+    `position`: absolute position of the window's first choice.  `allowed[i]`: the ids allowed in row i; None or no
+    entry allows all.
     """
 
     first: int
@@ -65,7 +65,10 @@ class WindowRows(NamedTuple):
         made, told = list(choices[rows]), [] if logprobs is None else list(logprobs[rows])
         if self.places is not None:
             assert window.allowed is not None
-            given, chances = [int(ids[0]) if ids is not None else -1 for ids in window.allowed], [0.0] * len(window.allowed)
+            given, chances = (
+                [int(ids[0]) if ids is not None else -1 for ids in window.allowed],
+                [0.0] * len(window.allowed),
+            )
             for i, place in enumerate(self.places):
                 given[place] = made[i]
                 chances[place] = told[i] if told else 0.0

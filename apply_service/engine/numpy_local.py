@@ -122,8 +122,10 @@ class NumpyEngine(SlotEngine):
         return len(self._embedding)
 
     def plain(self) -> NumpyEngine:
-        """The fastest undrafted run of the same model: products of single rows, whose bits are their own.  It shares the
-        slots, and keeps no prompts."""
+        """The fastest undrafted run of the same model: products of single rows, whose bits are their own.
+
+        It shares the slots, and keeps no prompts.
+        """
         one = copy(self)
         one.tile = 1
         one.prefix_cache = PrefixCache(self.pool, grain=self.prefill_grain, max_slots=0)
@@ -135,7 +137,7 @@ class NumpyEngine(SlotEngine):
         return self._settle(parts, layout.verified(parts, choices.tolist(), logprobs.tolist()))
 
     def logits(self, parts: Sequence[Part]) -> tuple[Floats, Layout]:
-        """One forward: the logits of the rows that choose [n, vocab], and the layout of the pass.  No session's length
+        """One forward: the logits of rows that choose [n, vocab], and the layout of the pass.  No session's length
         changes.  Raises EngineFailure: see `layout.pack`."""
         n_rows = round_up(sum(part.n_rows for part in parts), self.tile)
         layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, query_grain=self.tile)

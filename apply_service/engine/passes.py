@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 
 from apply_service.engine.layout import Layout

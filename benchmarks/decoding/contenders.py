@@ -183,7 +183,7 @@ def read_prompts(decodings: Sequence[Decoding]) -> None:
     scheduler = Scheduler(on_failure=refuse)
     while reading := [d for d in decodings if d.session is None or d.session.n_pending]:
         n_before = sum(d.stats.prefill_passes for d in reading)
-        _raise_errors(scheduler.run_pass(reading))
+        _raise_errors(scheduler.run_pass(reading, only_read=True))
         if sum(d.stats.prefill_passes for d in reading) == n_before and any(d.session is None for d in reading):
             raise EngineFailure(
                 "the engine has no room for the whole batch",

@@ -28,7 +28,10 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_every_contender_runs_alone_and_in_batches(result: dict[str, Any]) -> None:
     ran = {(row["contender"], row["batch"]) for row in result["samples"]}
-    wanted = {(name, batch) for name in CONTENDERS for batch in (1, 2)} - {("hf_prompt_lookup", 2), ("hf_prompt_lookup_128", 2)}
+    wanted = {(name, batch) for name in CONTENDERS for batch in (1, 2)} - {
+        ("hf_prompt_lookup", 2),
+        ("hf_prompt_lookup_128", 2),
+    }
     assert ran == wanted
     assert {row["contender"] for row in result["summary"]} == {*CONTENDERS, "plain"}
 

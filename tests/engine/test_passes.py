@@ -57,7 +57,9 @@ def test_only_what_the_target_is_asked_for_goes_through_the_head() -> None:
 
 def test_a_window_may_bring_the_rest_of_its_prompt() -> None:
     here = session(range(9), 5)
-    window = Window(here, 8, [41, 42], SamplingParams(), [np.array([41]), np.array([42]), np.array([3])], [False, True, False])
+    window = Window(
+        here, 8, [41, 42], SamplingParams(), [np.array([41]), np.array([42]), np.array([3])], [False, True, False]
+    )
     layout = packed([window], 8)
     assert window.n_rows == 6
     assert layout.ids.tolist() == [5, 6, 7, 8, 41, 42, 0, 0]
