@@ -10,10 +10,14 @@ alike; as rows of a product, more than eight differ on AVX2.
 
 from __future__ import annotations
 
+import ctypes
+import importlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast
 
@@ -39,6 +43,32 @@ TIMED = (16, 64)
 GOLDEN, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 """The constants of SplitMix64 (Steele, Lea, Flood 2014).  `engine.sampling` has them too, so that a seed gives the same
 sample on both engines."""
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------
+@cache
+def thread_setter() -> Callable[[int], int] | None:
+    """OpenBLAS's function that sets the number of its threads and returns the one before; None: NumPy has another
+    library."""
+    library = ctypes.CDLL(importlib.import_module("numpy._core._multiarray_umath").__file__)
+    setter: Callable[[int], int] | None = getattr(library, "openblas_set_num_threads_local", None)
+    return setter
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Make products in one thread.
+
+    They are too small to share, waiting threads take the time of others (docs/log.md), and bits depend on how many
+    share them.
+    """
+    setter = thread_setter()
+    n_before = 1 if setter is None else setter(1)
+    try:
+        yield
+    finally:
+        if setter is not None:
+            setter(n_before)
 
 
 class Layer(NamedTuple):
@@ -136,6 +166,7 @@ class NumpyEngine(SlotEngine):
         choices, logprobs = choose(logits, layout.windows)
         return self._settle(parts, layout.verified(parts, choices.tolist(), logprobs.tolist()))
 
+    @one_thread()
     def logits(self, parts: Sequence[Part]) -> tuple[Floats, Layout]:
         """One forward: the logits of rows that choose [n, vocab], and the layout of the pass.  No session's length
         changes.  Raises EngineFailure: see `layout.pack`."""
@@ -216,7 +247,8 @@ class NumpyEngine(SlotEngine):
         weights = keys @ tiles  # [n_blocks, n_heads, n_tiles, KEY_BLOCK, tile]
         last = np.pad(positions, (0, padded.shape[-1] - n)).reshape(-1, 1, self.tile)
         for i in range(segment.position // KEY_BLOCK, len(weights)):
-            weights[i][:, np.arange(i * KEY_BLOCK, (i + 1) * KEY_BLOCK)[:, None] > last] = -np.inf
+            unseen = np.arange(i * KEY_BLOCK, (i + 1) * KEY_BLOCK)[:, None] > last
+            np.copyto(weights[i], np.float32(-np.inf), where=unseen)
         weights -= _over_keys(np.maximum, weights)
         np.exp(weights, out=weights)
         out = (values.swapaxes(-1, -2) @ weights).sum(0) / _over_keys(np.add, weights)

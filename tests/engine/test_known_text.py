@@ -41,7 +41,7 @@ def job_of(record: EditRecord) -> EditJob:
 
 @cache
 def jobs() -> tuple[EditJob, ...]:
-    return tuple(job_of(one) for one in sorted(read_records(SHIPPED), key=lambda one: len(one.before))[:4])
+    return tuple(job_of(one) for one in sorted(read_records(SHIPPED), key=lambda one: len(one.before))[:2])
 
 
 def scored(one: Target, candidates: Sequence[Candidate], constrain: Any = "sources") -> list[Decided]:
@@ -90,7 +90,7 @@ def test_scores_are_those_of_the_windowed_way(engine: str, constrain: str) -> No
         readings += [
             replace(job.prediction, ops=other.of(job.prediction.ops)) for other in find_alternatives(job.prediction)
         ]
-        found = scored(one, [(job, reading) for reading in readings[:3]], constrain)
+        found = scored(one, [(job, reading) for reading in readings[:2]], constrain)
         for reading, decided in zip(readings, found, strict=False):
             ids = one.prompt_format.encode_sources(replace(job, prediction=reading)).predicted.ids.tolist()
             wanted = windowed(one, job, ids, is_constrained=constrain == "sources")
@@ -101,7 +101,7 @@ def test_scores_are_those_of_the_windowed_way(engine: str, constrain: str) -> No
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_the_constraint_forbids_is_as_unlikely_as_can_be(engine: str) -> None:
     job = jobs()[0]
-    stranger = replace(job.prediction.ops[0], text="a line of neither source")
+    stranger = job.prediction.ops[0]._replace(text="a line of neither source")
     (decided,) = scored(target(engine), [(job, replace(job.prediction, ops=(stranger, *job.prediction.ops[1:])))])
     assert decided.logprob == -math.inf
 
@@ -128,7 +128,8 @@ def test_prompt_and_text_fill_their_passes(engine: str, monkeypatch: pytest.Monk
     n_cached = decided.stats.cached_prompt_tokens
     n_rows = decided.stats.prompt_tokens - n_cached + decided.stats.completion_tokens - 1
     assert sum(rows.passes) == n_rows
-    assert len(rows.passes) <= n_rows // max(one.engine.pass_times) + 2
+    largest = max(one.engine.pass_times)
+    assert rows.passes[: n_rows // largest] == [largest] * (n_rows // largest)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
