@@ -290,9 +290,12 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One session's part of a pass: its last committed token (not in the cache yet), then the draft.
+    """One session's part of a pass: what is pending of its prompt, its last committed token (not in the cache yet), and
+    the draft.
 
     `allowed[i]` masks the choice after draft token i (i = 0: right after `last_id`); None: no mask anywhere.
+    `asked[i]`: whether the target is asked for this choice; by default where the mask leaves one.  Where it is not
+    asked, the mask must have one token.
     """
 
     session: Session
@@ -300,10 +303,11 @@ class Window:
     draft_ids: Sequence[int]
     sampling: SamplingParams
     allowed: Sequence[TokenSet | None] | None = None
+    asked: Sequence[bool] | None = None
 
     @property
     def n_rows(self) -> int:
-        return 1 + len(self.draft_ids)
+        return self.session.n_pending + 1 + len(self.draft_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,8 +326,9 @@ class Verification:
     """The target's decision on a window.
 
     `choices` [n_accepted + 1]: the accepted draft tokens, then the target's own next token.  `logprobs`
-    [n_accepted + 1]: natural log of each choice's probability before masking, at temperature 1; None where the engine
-    can't say.  After the pass the session holds `last_id` and the accepted tokens, nothing else.
+    [n_accepted + 1]: natural log of each choice's probability before masking, at temperature 1, and 0 where the target
+    was not asked; None where the engine can't say.  After the pass the session holds the prompt, `last_id` and the
+    accepted tokens, nothing else.
     """
 
     choices: Sequence[int]

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal, NamedTuple, NoReturn, Protocol
 
 from apply_service.deadline import Deadline
+from apply_service.decoding.known import KnownText, Scored
 from apply_service.decoding.scheduler import NextPass
-from apply_service.decoding.verify import Decoding, Forced, Step
-from apply_service.drafting.drafter import open_drafter
+from apply_service.decoding.verify import Decoding, Step
+from apply_service.drafting.drafter import NoDraft, open_drafter
 from apply_service.engine.record import DEFAULT_THRESHOLDS, KINDS, Calibration, Kind, Thresholds
 from apply_service.errors import ContextLimitExceeded, Truncated, UnsupportedParameter
 from apply_service.protocols import (
     Constraint,
     DraftContext,
     DraftEngine,
-    Drafter,
     EditJob,
     Engine,
     PromptFormat,
@@ -49,6 +49,20 @@ class Decided(NamedTuple):
     stats: DecodeStats
     logprob: float | None = None
     """Log probability of all decisions together; None if the engine does not know it."""
+
+    @classmethod
+    def of(
+        cls,
+        prompt_format: PromptFormat,
+        ids: Sequence[int],
+        logprobs: Sequence[float | None],
+        decisions: Sequence[bool],
+        stats: DecodeStats,
+    ) -> Decided:
+        """From the output with the log probability of each token, and where the target had a choice."""
+        decided = [logprob if is_one else None for logprob, is_one in zip(logprobs, decisions, strict=True)]
+        total = None if None in logprobs else math.fsum(logprob for logprob in decided if logprob is not None)
+        return cls(prompt_format.decode_output(ids), least_by_line(decided, prompt_format.lines_of(ids)), stats, total)
 
 
 Steps = tuple[Step | None, ...] | None
@@ -177,21 +191,33 @@ class Target:
         return [writing.result() for writing in writings]
 
     def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
+        prompt_format = self.prompt_format
+        texts: list[KnownText] = []
+        by_job: dict[int, tuple[EditJob, list[KnownText]]] = {}
+        for job, prediction in candidates:
+            self.refuse_hopeless(job)
+            ids = prompt_format.encode_sources(replace(job, prediction=prediction)).predicted.ids.tolist()
+            rules, find_stop = self.constraint(request, job), prompt_format.stop_finder(job)
+            text = KnownText.of(ids, rules, prompt_format.stop_ids, find_stop)
+            if text is None or (request.max_tokens is not None and len(ids) > request.max_tokens):
+                return None
+            texts.append(text)
+            by_job.setdefault(id(job), (job, []))[1].append(text)
         with ExitStack() as stack:
-            writings = []
-            for job, prediction in candidates:
-                self.refuse_hopeless(job)
-                sources = self.prompt_format.encode_sources(replace(job, prediction=prediction))
-                forced = Forced(sources.predicted.ids.tolist(), self.constraint(request, job))
-                if request.max_tokens is not None and len(forced.ids) > request.max_tokens:
-                    return None
-                decoding = open_decoding(job, request, self, forced, deadline)
-                writings.append(Writing(self, stack.enter_context(decoding), forced))
-            yield from _written(writings, is_streamed=False)
-        if any(writing.decoding.finish_reason is not FinishReason.STOP for writing in writings):
-            return None
-        scored = [writing.result() for writing in writings]
-        return None if any(one.logprob is None for one in scored) else scored
+            scored = [
+                stack.enter_context(open_scored(job, readings, request, self, deadline))
+                for job, readings in by_job.values()
+            ]
+            while active := [one for one in scored if one.finish_reason is None]:
+                yield NextPass(tuple(active))
+        counted = {id(text): stats for one in scored for text, stats in zip(one.texts, one.counted, strict=True)}
+        found = []
+        for text in texts:
+            if text.logprobs is None:
+                return None
+            decided = Decided.of(prompt_format, text.ids, text.logprobs, text.decisions, counted[id(text)])
+            found.append(decided if text.is_allowed else decided._replace(logprob=-math.inf))
+        return found
 
     def refuse_hopeless(self, job: EditJob) -> None:
         """Refuse a job with far too much text, without encoding all of it: that takes a second a megabyte.  Raises
@@ -230,31 +256,23 @@ class Target:
 
 
 def open_decoding(
-    job: EditJob, request: ApplyRequest, target: Target, drafter: str | Forced, deadline: Deadline | None = None
+    job: EditJob, request: ApplyRequest, target: Target, drafter: str, deadline: Deadline | None = None
 ) -> Decoding:
-    """A decoding that is ready to run: prompt, draft sources, constraint and limits.  A `Forced` drafter writes its own
-    text and nothing else.  Raises ContextLimitExceeded: the job has far too much text.  Opening the decoding's session
-    may still raise it."""
+    """A decoding that is ready to run: prompt, draft sources, constraint and limits.  Raises ContextLimitExceeded: the
+    job has far too much text.  Opening the decoding's session may still raise it."""
     prompt_format = target.prompt_format
-    if isinstance(drafter, str):
-        target.refuse_hopeless(job)
+    target.refuse_hopeless(job)
     prompt_ids = prompt_format.encode_prompt(job)
-    if isinstance(drafter, Forced):
-        made: Drafter = drafter
-        constraint: Constraint | None = drafter
-        max_new_tokens = len(drafter.ids)
-    else:
-        sources, constraint = prompt_format.encode_sources(job), target.constraint(request, job)
-        left = target.engine.context_limit - len(prompt_ids)
-        longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
-        room = max(len(sources.predicted.ids) + 1, min(longest, left))
-        max_new_tokens = room if request.max_tokens is None else request.max_tokens
-        context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens, target.learnt)
-        made = open_drafter(drafter, context, constraint)
+    sources, constraint = prompt_format.encode_sources(job), target.constraint(request, job)
+    left = target.engine.context_limit - len(prompt_ids)
+    longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
+    room = max(len(sources.predicted.ids) + 1, min(longest, left))
+    max_new_tokens = room if request.max_tokens is None else request.max_tokens
+    context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens, target.learnt)
     return Decoding(
         engine=target.engine,
         prompt_ids=prompt_ids,
-        drafter=made,
+        drafter=open_drafter(drafter, context, constraint),
         max_new_tokens=max_new_tokens,
         stop_ids=prompt_format.stop_ids,
         sampling=SamplingParams(request.temperature, request.seed),
@@ -262,6 +280,22 @@ def open_decoding(
         find_stop=prompt_format.stop_finder(job),
         deadline=deadline or Deadline(),
         owner=request.owner,
+    )
+
+
+def open_scored(
+    job: EditJob, texts: Sequence[KnownText], request: ApplyRequest, target: Target, deadline: Deadline
+) -> Scored:
+    """The readings of one job, ready to be scored.  Opening the session may raise ContextLimitExceeded."""
+    return Scored(
+        engine=target.engine,
+        prompt_ids=target.prompt_format.encode_prompt(job),
+        drafter=NoDraft(),
+        max_new_tokens=max(len(text.ids) for text in texts),
+        stop_ids=target.prompt_format.stop_ids,
+        deadline=deadline,
+        owner=request.owner,
+        texts=texts,
     )
 
 
@@ -278,11 +312,10 @@ def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[Tok
 
 
 class Writing:
-    """One job being written.  `forced`: the text it must write, if the text is only scored."""
+    """One job being written."""
 
-    def __init__(self, target: Target, decoding: Decoding, forced: Forced | None = None) -> None:
+    def __init__(self, target: Target, decoding: Decoding) -> None:
         self.decoding = decoding
-        self._forced = forced
         self._format = target.prompt_format
         self._stream = target.prompt_format.open_stream()
         self._logprobs: list[float | None] = []
@@ -301,7 +334,7 @@ class Writing:
 
     def result(self) -> Decided:
         """Raises Truncated: the output did not end by itself."""
-        decoding, forced = self.decoding, self._forced
+        decoding = self.decoding
         if decoding.finish_reason is not FinishReason.STOP:
             n_tokens, limit = len(decoding.output_ids), decoding.max_new_tokens
             raise Truncated(
@@ -310,15 +343,7 @@ class Writing:
                 limit=limit,
                 remedy="raise max_tokens",
             )
-        # A stop within the last window, as at a closing tag, leaves forced tokens behind it unwritten.
-        decisions = self._decisions if forced is None else forced.decisions[: len(self._logprobs)]
-        decided = [logprob if is_one else None for logprob, is_one in zip(self._logprobs, decisions, strict=True)]
-        total = None
-        if None not in self._logprobs:
-            is_allowed = forced is None or forced.is_allowed
-            total = math.fsum(logprob for logprob in decided if logprob is not None) if is_allowed else -math.inf
-        line_logprobs = least_by_line(decided, self._format.lines_of(decoding.output_ids))
-        return Decided(self._format.decode_output(decoding.output_ids), line_logprobs, decoding.stats, total)
+        return Decided.of(self._format, decoding.output_ids, self._logprobs, self._decisions, decoding.stats)
 
 
 def no_target(name: str) -> NoReturn:

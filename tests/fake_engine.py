@@ -91,7 +91,7 @@ class FakeEngine:
         for part, answer in zip(parts, answers, strict=True):
             session = cast(FakeSession, part.session)
             if isinstance(part, Window) and answer is not None:
-                session.ids += [part.last_id, *answer.choices[:-1]]
+                session.ids += [*unread(session), part.last_id, *answer.choices[:-1]]
             else:
                 session.ids += session.prompt_ids[session.length : session.length + part.n_rows]
         return answers
@@ -101,14 +101,13 @@ class FakeEngine:
         assert session.is_open, "the session is closed"
         assert session.length + part.n_rows <= len(session.slots), "more tokens than the session has room for"
         if isinstance(part, Window):
-            assert not session.n_pending, "a window before the prompt has been read"
             return self._verify(part)
         assert part.n_rows <= session.n_pending, "more rows than the prompt has"
         assert part.n_rows % self.prefill_grain == 0 or part.n_rows == session.n_pending, "a broken grain"
         return None
 
     def _verify(self, window: Window) -> Verification:
-        ids = list(cast(FakeSession, window.session).ids)
+        ids = [*cast(FakeSession, window.session).ids, *unread(window.session)]
         choices: list[int] = []
         logprobs: list[float] = []
         for i, fed in enumerate([window.last_id, *window.draft_ids]):
@@ -120,6 +119,11 @@ class FakeEngine:
             choices.append(int(choose(row, [WindowRows(0, 1, len(ids), window.sampling, allowed)])[0]))
             logprobs.append(float(row[0].log_softmax(-1)[choices[-1]]))
         return Verification(choices=choices, logprobs=logprobs)
+
+
+def unread(session: Session) -> Sequence[int]:
+    """What is pending of a prompt."""
+    return session.prompt_ids[session.length : session.length + session.n_pending]
 
 
 def _n_shared(ids: Sequence[int], past: Sequence[int]) -> int:
@@ -140,7 +144,7 @@ class ScriptedEngine(FakeEngine):
         self._prompt_length = prompt_length
 
     def _verify(self, window: Window) -> Verification:
-        at = window.session.length + 1 - self._prompt_length
+        at = window.session.length + window.session.n_pending + 1 - self._prompt_length
         size = len(window.draft_ids) + 1
         wanted = (self._answer[at : at + size] + self._answer[-1:] * size)[:size]
         return Verification(choices=wanted[: _n_shared(window.draft_ids, wanted) + 1], logprobs=None)

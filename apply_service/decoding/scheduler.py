@@ -17,7 +17,7 @@ import numpy as np
 
 from apply_service.decoding.verify import Decoding, Step
 from apply_service.errors import Overloaded
-from apply_service.protocols import Draft, Engine, Part, Prefill, Verification
+from apply_service.protocols import Draft, Engine, Part, Prefill, Verification, Window
 
 PassResult = Step | BaseException | None
 """What a pass did for a sequence: tokens, an error that ends it, or nothing yet (its prompt is being read, or it waits
@@ -43,6 +43,8 @@ class Entry:
 
     decoding: Decoding
     part: Part | None = None
+    n_read: int = 0
+    """Rows of `part` that read the prompt."""
     answer: Verification | None = None
     outcome: PassResult = None
 
@@ -77,8 +79,9 @@ class Scheduler:
         self._n_passes = 0
         self._on_failure = on_failure
 
-    def run_pass(self, decodings: Sequence[Decoding]) -> list[PassResult]:
-        """Run one pass on each engine, and return the outcome of each of `decodings`, in order.
+    def run_pass(self, decodings: Sequence[Decoding], *, only_read: bool = False) -> list[PassResult]:
+        """Run one pass on each engine, and return the outcome of each of `decodings`, in order.  `only_read`: read
+        prompts, and write nothing.
 
         No decoding may be finished before the call.  They are admitted in order: none overtakes one that waits for
         room.  A decoding that ends or fails frees its slots.
@@ -89,7 +92,8 @@ class Scheduler:
             entry.attempt(entry.decoding.deadline.check)
         for engine in {id(decoding.engine): decoding.engine for decoding in decodings}.values():
             started = time.perf_counter()
-            self._plan(engine, [one for one in entries if one.decoding.engine is engine and not one.is_failed])
+            mine = [one for one in entries if one.decoding.engine is engine and not one.is_failed]
+            self._plan(engine, mine, only_read=only_read)
             planned = [one for one in entries if one.decoding.engine is engine and one.part is not None]
             if planned:
                 self._step(engine, planned)
@@ -98,7 +102,10 @@ class Scheduler:
                 decoding, answer = entry.decoding, entry.answer
                 decoding.last_pass = self._n_passes
                 if answer is not None:
-                    step = entry.attempt(partial(decoding.commit, answer, seconds))
+                    # A pass that reads the end of a prompt and writes counts as one of each by its rows.
+                    read_s = seconds * entry.n_read / (entry.n_read + len(answer.choices))
+                    decoding.stats.prefill_s += read_s
+                    step = entry.attempt(partial(decoding.commit, answer, seconds - read_s))
                     entry.outcome = entry.outcome if step is None else step
                 elif not entry.is_failed:
                     decoding.stats.prefill_passes += 1
@@ -111,11 +118,11 @@ class Scheduler:
                     entry.outcome = first
         return [entry.outcome for entry in entries]
 
-    def _plan(self, engine: Engine, entries: Sequence[Entry]) -> None:
+    def _plan(self, engine: Engine, entries: Sequence[Entry], *, only_read: bool) -> None:
         """Give each admitted sequence its part of the pass.
 
         A sequence that writes gets a window, with its draft cut to its share of the rows; those that have waited
-        longest come first.  The others get a chunk of their prompt.
+        longest come first.  The others get a chunk of their prompt, and where it ends, a window in the rows behind it.
         """
         admitted, is_waiting = [], False
         for entry in entries:
@@ -135,7 +142,7 @@ class Scheduler:
             # Windows get half of the rows if a chunk of a prompt fits into the rest, else all or none, in turn.
             window_rows = min(max_rows // 2, max_rows - min(engine.prefill_grain, reading[0].n_pending))
             window_rows = window_rows if window_rows > 0 else max_rows * (self._n_passes % 2)
-        writing = [entry for entry in admitted if not entry.n_pending]
+        writing = [entry for entry in admitted if not entry.n_pending and not only_read]
         writing.sort(key=lambda entry: (entry.decoding.last_pass, entry.decoding.stats.passes))
         n_left = max_rows
         proposed = [(entry, entry.attempt(entry.decoding.propose)) for entry in writing[:window_rows]]
@@ -146,12 +153,14 @@ class Scheduler:
                 entry.part = entry.attempt(partial(entry.decoding.window, n_drafted))
                 n_left -= 0 if entry.part is None else entry.part.n_rows
         for entry in reading:
-            session, n_read = entry.decoding.session, entry.n_pending
-            if n_read > n_left:  # whole chunks only, except at the end of a prompt
-                n_read = n_left // engine.prefill_grain * engine.prefill_grain
-            if session is not None and n_read > 0:
-                entry.part = Prefill(session, n_read)
-                n_left -= n_read
+            entry.n_read = entry.n_pending
+            if entry.n_read < n_left and not only_read:
+                n_used = max_rows - n_left + entry.n_read
+                entry.part = entry.attempt(partial(first_window, entry.decoding, engine.pass_times, n_used))
+            elif (n_read := whole_chunks(entry.n_read, n_left, engine.prefill_grain)) > 0:
+                assert entry.decoding.session is not None
+                entry.part, entry.n_read = Prefill(entry.decoding.session, n_read), n_read
+            n_left -= 0 if entry.part is None else entry.part.n_rows
 
     def _step(self, engine: Engine, entries: Sequence[Entry]) -> None:
         """Run the forward.  If it fails, run each sequence alone, so that only those at fault fail."""
@@ -210,6 +219,18 @@ def share_rows(drafts: Sequence[Draft], pass_times: Mapping[int, float], max_row
     # Where no size fits, all rows are used.
     n_shared = len(order) if not room else room[max(room, key=lambda size: expected[room[size]] / pass_times[size])]
     return [int(n) for n in np.bincount(owners[order[:n_shared]], minlength=n_own)]
+
+
+def first_window(decoding: Decoding, pass_times: Mapping[int, float], n_used: int) -> Window:
+    """The window of a sequence whose prompt ends in this pass, of which `n_used` rows are taken."""
+    sizes = {size - n_used: seconds for size, seconds in pass_times.items() if size > n_used}
+    (n_drafted,) = share_rows([decoding.propose()], sizes, max(sizes))
+    return decoding.window(n_drafted)
+
+
+def whole_chunks(n_pending: int, n_left: int, grain: int) -> int:
+    """How many tokens of a prompt to read in `n_left` rows: whole chunks only, except at its end."""
+    return n_pending if n_pending <= n_left else n_left // grain * grain
 
 
 # -- one sequence at a time -------------------------------------------------------------------------------------------

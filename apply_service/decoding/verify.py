@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
-import numpy as np
-
 from apply_service.deadline import Deadline
 from apply_service.errors import EngineFailure
 from apply_service.protocols import (
@@ -149,44 +147,3 @@ class Decoding:
         masks = [None] * n_new if self._allowed is None else self._allowed[:n_new]
         logprobs = None if verification.logprobs is None else list(verification.logprobs[:n_new])
         return Step(ids[:n_new], logprobs, [mask is None or len(mask) > 1 for mask in masks])
-
-
-class Forced:
-    """Makes the target write the text `ids` (stop token included), to learn its log probability of every token.
-
-    Drafter and constraint of a `Decoding` in one: it proposes the text and allows nothing else.  Log probabilities are
-    taken before masking, so they are the target's own.  `rules` is the constraint that free decoding would have; it
-    tells where the target would have had a choice.
-    """
-
-    def __init__(self, ids: Sequence[int], rules: Constraint | None) -> None:
-        self.ids = list(ids)
-        self.rules = rules
-        self.decisions: list[bool] = []
-        """For every token so far whether `rules` left a choice."""
-        self.is_allowed = True
-        """Whether `rules` allow the text, as far as it was looked at."""
-
-    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """The next tokens of the text."""
-        at = len(output_ids)
-        return Draft(self.ids[at : at + max(0, limit)], 1.0, "predicted")
-
-    def observe(self, n_accepted: int, next_id: int) -> None:
-        """Nothing to learn: every token is accepted."""
-
-    def close(self) -> None:
-        """Nothing to free."""
-
-    def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        """One token allowed at each place."""
-        at = len(output_ids)
-        wanted = self.ids[at : at + len(draft_ids) + 1]
-        free = [None] * len(wanted) if self.rules is None else self.rules.masks(output_ids, draft_ids)
-        self.is_allowed &= all(mask is None or i in mask for i, mask in zip(wanted, free, strict=True))
-        self.decisions[at:] = [mask is None or len(mask) > 1 for mask in free]
-        return list(np.array(wanted, dtype=np.int64).reshape(-1, 1))
-
-    def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:  # noqa: ARG002
-        """The draft is the text already."""
-        return draft_ids

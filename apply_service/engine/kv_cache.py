@@ -301,9 +301,6 @@ class SlotEngine:
                 self.pool.clear(session.slots[session.cleared : end])
                 session.cleared = end
 
-    def _settle(self, parts: Sequence[Part], found: Iterable[Verification]) -> list[Verification | None]:
-        return settle(parts, found)
-
     def check_integrity(self) -> None:
         """To be called while no session is open.  Raises EngineFailure: a slot is neither free nor in the prefix cache,
         or it is both."""
@@ -329,7 +326,7 @@ def settle(parts: Sequence[Part], found: Iterable[Verification]) -> list[Verific
                 "internal fault: the model computed a probability that is not a number", value=part.session.length
             )
     for part, answer in zip(parts, answers, strict=True):
-        part.session.length += part.n_rows if answer is None else len(answer.choices)
+        part.session.length += part.n_rows if answer is None else part.session.n_pending + len(answer.choices)
     return answers
 
 

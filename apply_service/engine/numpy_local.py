@@ -1,65 +1,107 @@
 """The embedded model on NumPy alone: what a plain install runs, without torch.
 
-Every product is made in tiles of `TILE` rows, and attention reads keys in blocks of `KEY_BLOCK`.  So the library always
+Every product is made in tiles of a few rows, and attention reads keys in blocks of `KEY_BLOCK`.  So the library always
 multiplies the same shapes, and a row has the same bits whatever else is in its pass: drafts, other sequences and the
-prefix cache can't change a choice.  `find_determinism` looks whether that is true here.
+prefix cache can't change a choice.  `find_determinism` looks whether that is true here, and with which tile.
+
+Arrays have features first and rows last [n, n_rows].  A tile is then a few columns, at whose places OpenBLAS computes
+alike; as rows of a product, more than eight differ on AVX2.
 """
 
 from __future__ import annotations
 
+import ctypes
+import importlib
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.engine.kv_cache import KVShape, SlotEngine, round_up
+from apply_service.engine.kv_cache import KVShape, PrefixCache, SlotEngine, round_up, settle
 from apply_service.engine.layout import Layout, Segment, WindowRows, pack
 from apply_service.errors import EngineFailure, ModelNotLoadable
-from apply_service.protocols import Part, SamplingParams, Verification, Window
+from apply_service.protocols import Part, Prefill, SamplingParams, Verification, Window
 
 Floats = npt.NDArray[np.float32]
 
-TILE = 4
-"""Rows of a product.  With more, some kernels of OpenBLAS treat the last rows of a tile differently (docs/log.md)."""
+TILES = (16, 8, 4)
+"""Rows of a product, the first that keeps bits here.  A lone row pays for a whole tile, so there are no larger ones
+(docs/log.md)."""
 KEY_BLOCK = 256
-VOCAB_BLOCK = 512
-"""Columns of the head that are multiplied at a time: OpenBLAS is fastest for small products."""
-PASS_TIMES = {4: 1.0, 8: 1.25, 16: 1.6, 32: 2.3, 64: 3.7, 128: 8.3, 256: 15.5}
-"""Measured: docs/log.md."""
+BUCKETS = (16, 32, 64, 128, 256)
+"""Rows of passes."""
+TIMED = (16, 64)
+"""Row counts that are timed; the others lie on the line through them (docs/log.md)."""
 
 GOLDEN, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 """The constants of SplitMix64 (Steele, Lea, Flood 2014).  `engine.sampling` has them too, so that a seed gives the same
 sample on both engines."""
 
 
+# -- threads -----------------------------------------------------------------------------------------------------------
+@cache
+def thread_setter() -> Callable[[int], int] | None:
+    """OpenBLAS's function that sets the number of its threads and returns the one before; None: NumPy has another
+    library."""
+    library = ctypes.CDLL(importlib.import_module("numpy._core._multiarray_umath").__file__)
+    setter: Callable[[int], int] | None = getattr(library, "openblas_set_num_threads_local", None)
+    return setter
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Make products in one thread.
+
+    They are too small to share, waiting threads take the time of others (docs/log.md), and bits depend on how many
+    share them.
+    """
+    setter = thread_setter()
+    n_before = 1 if setter is None else setter(1)
+    try:
+        yield
+    finally:
+        if setter is not None:
+            setter(n_before)
+
+
 class Layer(NamedTuple):
-    """The weights of one layer: matrices [n_in, n_out] float32, biases and norms [n_out]."""
+    """The weights of one layer: matrices [n_out, n_in] float32, biases and norms [n_out]."""
 
     input_norm: Floats
     q: Floats
     q_bias: Floats
-    k: Floats
-    k_bias: Floats
-    v: Floats
-    v_bias: Floats
+    kv: Floats
+    kv_bias: Floats
     o: Floats
     o_bias: Floats
     mlp_norm: Floats
-    gate: Floats
-    up: Floats
+    gate_up: Floats
     down: Floats
 
     @classmethod
     def of(cls, tensors: Mapping[str, Floats], index: int) -> Self:
-        def get(name: str) -> Floats:
-            return tensors[f"model.layers.{index}.{name}"]
+        def get(*names: str) -> Floats:
+            return np.concatenate([tensors[f"model.layers.{index}.{name}"] for name in names])
 
-        attention = [get(f"self_attn.{name}_proj.{kind}") for name in "qkvo" for kind in ("weight", "bias")]
-        mlp = [get(f"mlp.{name}_proj.weight") for name in ("gate", "up", "down")]
-        return cls._make([get("input_layernorm.weight"), *attention, get("post_attention_layernorm.weight"), *mlp])
+        return cls(
+            get("input_layernorm.weight"),
+            get("self_attn.q_proj.weight"),
+            get("self_attn.q_proj.bias"),
+            get("self_attn.k_proj.weight", "self_attn.v_proj.weight"),
+            get("self_attn.k_proj.bias", "self_attn.v_proj.bias"),
+            get("self_attn.o_proj.weight"),
+            get("self_attn.o_proj.bias"),
+            get("post_attention_layernorm.weight"),
+            get("mlp.gate_proj.weight", "mlp.up_proj.weight"),
+            get("mlp.down_proj.weight"),
+        )
 
 
 class NumpyEngine(SlotEngine):
@@ -88,118 +130,145 @@ class NumpyEngine(SlotEngine):
         except (OSError, ValueError, KeyError) as error:
             message, remedy = f"the embedded model can't be read: {error!r}", "install the package again"
             raise ModelNotLoadable(message, value=str(directory), remedy=remedy) from error
-        self._head = np.ascontiguousarray(self._embedding.T)
         powers = np.arange(0, self._head_dim, 2, dtype=np.float32) / np.float32(self._head_dim)
         self._frequencies = (1.0 / np.float32(base) ** powers).astype(np.float32)
         super().__init__(
             KVShape(len(self._layers), self._n_heads, self._head_dim, np.dtype(np.float32), None),
             context_limit=context_limit,
-            pass_times=PASS_TIMES if max_draft is None else {max_draft + 1: 1.0},
+            pass_times=dict.fromkeys(BUCKETS, 1.0) if max_draft is None else {max_draft + 1: 1.0},
             key_grain=KEY_BLOCK,
             kv_cache_bytes=kv_cache_bytes,
             prefix_cache_bytes=prefix_cache_bytes,
         )
-        self.determinism = find_determinism(self)
+        for self.tile in TILES:
+            self.determinism = find_determinism(self)
+            if self.determinism == "bitwise":
+                break
+        if max_draft is None:
+            self.pass_times = time_passes(self)
 
     @property
     def n_vocab(self) -> int:
         return len(self._embedding)
 
     def plain(self) -> NumpyEngine:
-        """The fastest undrafted run of the same model: this one, whose smallest pass has one tile."""
-        return self
+        """The fastest undrafted run of the same model: products of single rows, whose bits are their own.
+
+        It shares the slots, and keeps no prompts.
+        """
+        one = copy(self)
+        one.tile = 1
+        one.prefix_cache = PrefixCache(self.pool, grain=self.prefill_grain, max_slots=0)
+        return one
 
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         logits, layout = self.logits(parts)
         choices, logprobs = choose(logits, layout.windows)
-        found = []
-        for first, n_rows, *_ in layout.windows:
-            n_accepted = 0
-            while n_accepted < n_rows - 1 and choices[first + n_accepted] == layout.ids[first + n_accepted + 1]:
-                n_accepted += 1
-            rows = slice(first, first + n_accepted + 1)
-            found.append(Verification(choices[rows].tolist(), logprobs[rows].tolist()))
-        return self._settle(parts, found)
+        return settle(parts, layout.verified(parts, choices.tolist(), logprobs.tolist()))
 
+    @one_thread()
     def logits(self, parts: Sequence[Part]) -> tuple[Floats, Layout]:
-        """One forward: the logits of the windows' rows [n, vocab], and the layout of the pass.  No session's length
+        """One forward: the logits of rows that choose [n, vocab], and the layout of the pass.  No session's length
         changes.  Raises EngineFailure: see `layout.pack`."""
-        n_rows = round_up(sum(part.n_rows for part in parts), TILE)
-        layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, query_grain=TILE)
+        n_rows = round_up(sum(part.n_rows for part in parts), self.tile)
+        layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, query_grain=self.tile)
         self._clear_keys(parts)
-        angles = layout.positions.astype(np.float32)[:, None] * self._frequencies
-        turn = np.cos(angles)[:, None], np.sin(angles)[:, None]
-        hidden: Floats = self._embedding[layout.ids].reshape(-1, TILE, self._embedding.shape[1])
+        angles = self._frequencies[:, None] * layout.positions.astype(np.float32)
+        turn = np.cos(angles), np.sin(angles)
+        hidden: Floats = np.ascontiguousarray(self._embedding[layout.ids].T)
+        head = layout.head_rows
+        padded_head = np.concatenate([head, np.zeros(-len(head) % self.tile, np.int64)])
         for i, layer in enumerate(self._layers):
-            is_last = i == len(self._layers) - 1  # after it only the windows' rows are needed
-            n_out = round_up(layout.n_window_rows, TILE) if is_last else n_rows
-            hidden = self._attend(i, layer, hidden, turn, layout, n_out)
-            normed = self._normed(hidden, layer.mlp_norm)
-            gate = normed @ layer.gate
-            gate /= 1 + np.exp(-gate)
-            gate *= normed @ layer.up
-            hidden += gate @ layer.down
-        hidden = self._normed(hidden, self._norm)
-        logits = np.empty((*hidden.shape[:2], self.n_vocab), np.float32)
-        for at in range(0, self.n_vocab, VOCAB_BLOCK):
-            np.matmul(hidden, self._head[:, at : at + VOCAB_BLOCK], out=logits[..., at : at + VOCAB_BLOCK])
-        return logits.reshape(-1, self.n_vocab)[: layout.n_window_rows], layout
+            is_last = i == len(self._layers) - 1  # after it only the rows that choose are needed
+            hidden = self._attend(i, layer, hidden, turn, layout, padded_head if is_last else None)
+            gate, up = np.split(self._product(layer.gate_up, self._normed(hidden, layer.mlp_norm)), 2)
+            up *= gate
+            up /= 1 + np.exp(-gate)
+            hidden += self._product(layer.down, up)
+        logits = self._product(self._embedding, self._normed(hidden, self._norm))
+        return np.ascontiguousarray(logits[:, : len(head)].T), layout
+
+    def _product(self, weight: Floats, x: Floats) -> Floats:
+        """`weight` [n_out, n_in] times `x` [n_in, n_rows], tile by tile."""
+        out = np.empty((len(weight), x.shape[1]), np.float32)
+        np.matmul(weight, self._tiles(x), out=self._tiles(out))
+        return out
+
+    def _tiles(self, x: Floats) -> Floats:
+        """The tiles [n_tiles, n, tile] of `x` [n, n_rows], without a copy."""
+        return x.reshape(len(x), -1, self.tile).swapaxes(0, 1)
 
     def _normed(self, hidden: Floats, weight: Floats) -> Floats:
-        scale = np.sqrt((hidden * hidden).mean(-1, keepdims=True) + self._epsilon)
-        return cast(Floats, weight * (hidden / scale))
+        scale = np.sqrt((hidden * hidden).sum(0) / np.float32(len(hidden)) + self._epsilon)
+        return cast(Floats, weight[:, None] * (hidden / scale))
 
     def _attend(
-        self, index: int, layer: Layer, hidden: Floats, turn: tuple[Floats, Floats], layout: Layout, n_out: int
+        self,
+        index: int,
+        layer: Layer,
+        hidden: Floats,
+        turn: tuple[Floats, Floats],
+        layout: Layout,
+        wanted: npt.NDArray[np.int64] | None,
     ) -> Floats:
-        """`hidden` [n_tiles, TILE, d] after attention: its first `n_out` rows.  All rows' keys and values are kept."""
+        """The `wanted` rows of `hidden` [d, n_rows] after attention; None: all.  All rows' keys and values are kept."""
         normed = self._normed(hidden, layer.input_norm)
-        size = (-1, self._n_heads, self._head_dim)
-        query = _turned((normed @ layer.q + layer.q_bias).reshape(size), *turn)
-        key = _turned((normed @ layer.k + layer.k_bias).reshape(size), *turn)
-        value = (normed @ layer.v + layer.v_bias).reshape(size)
-        out = np.zeros((n_out, *query.shape[1:]), np.float32)
+        size = (self._n_heads, self._head_dim, -1)
+        keys, values = np.split(self._product(layer.kv, normed) + layer.kv_bias[:, None], 2)
+        keys, values = _turned(keys.reshape(size), *turn), values.reshape(size)
+        every = np.arange(hidden.shape[1])
+        if wanted is not None:  # `take` lays its result out as any other array, which the bits depend on
+            hidden, normed, *turned = (one.take(wanted, 1) for one in (hidden, normed, *turn))
+            turn = turned[0], turned[1]
+            every = wanted
+        query = _turned((self._product(layer.q, normed) + layer.q_bias[:, None]).reshape(size), *turn)
+        query *= np.float32(self._head_dim**-0.5)
+        out = np.zeros_like(query)
         for segment in layout.segments:
             rows = slice(segment.first_row, segment.first_row + segment.n_rows)
             start = segment.first_slot + segment.position
-            self.pool.keys[index][:, start : start + segment.n_rows] = key[rows].swapaxes(0, 1)
-            self.pool.values[index][:, start : start + segment.n_rows] = value[rows].swapaxes(0, 1)
-            if segment.first_row + segment.n_rows <= n_out:
-                out[rows] = self._attended(index, query[rows], segment)
-        hidden = hidden[: n_out // TILE]
-        return hidden + (out.reshape(hidden.shape) @ layer.o + layer.o_bias)
+            self.pool.keys[index][:, start : start + segment.n_rows] = keys[..., rows].swapaxes(1, 2)
+            self.pool.values[index][:, start : start + segment.n_rows] = values[..., rows].swapaxes(1, 2)
+            mine = rows if wanted is None else np.flatnonzero((wanted >= rows.start) & (wanted < rows.stop))
+            out[..., mine] = self._attended(index, query[..., mine], layout.positions[every[mine]], segment)
+        return hidden + self._product(layer.o, out.reshape(len(hidden), -1)) + layer.o_bias[:, None]
 
-    def _attended(self, index: int, query: Floats, segment: Segment) -> Floats:
-        """What the rows of one segment read: `query` [n_rows, n_heads, d] -> the same shape."""
+    def _attended(self, index: int, query: Floats, positions: npt.NDArray[np.int64], segment: Segment) -> Floats:
+        """What rows of one segment read: `query` [n_heads, d, n] -> the same shape."""
         slots = slice(segment.first_slot, segment.first_slot + segment.n_keys)
-        keys, values = (layers[index][:, None, slots] for layers in (self.pool.keys, self.pool.values))
-        tiles = np.zeros((segment.n_padded, *query.shape[1:]), np.float32)
-        tiles[: segment.n_rows] = query * np.float32(self._head_dim**-0.5)
-        tiles = tiles.reshape(-1, TILE, *query.shape[1:]).transpose(2, 0, 1, 3)  # [n_heads, n_tiles, TILE, d]
-        positions = segment.position + np.arange(segment.n_padded).reshape(-1, TILE, 1)
-        blocks = [slice(at, at + KEY_BLOCK) for at in range(0, segment.n_keys, KEY_BLOCK)]
-        weights = []
-        for block in blocks:
-            scores = tiles @ keys[:, :, block].swapaxes(-1, -2)
-            if block.stop > segment.position:
-                scores[:, np.arange(block.start, block.stop) > positions] = -np.inf
-            weights.append(scores)
-        highest = np.max([scores.max(-1, keepdims=True) for scores in weights], axis=0)
-        out: Floats = np.zeros(1, np.float32)
-        total = out
-        for block, scores in zip(blocks, weights, strict=True):
-            scores -= highest
-            np.exp(scores, out=scores)
-            total = total + scores.sum(-1, keepdims=True)
-            out = out + scores @ values[:, :, block]
-        found: Floats = (out / total).transpose(1, 2, 0, 3).reshape(-1, *query.shape[1:])
-        return found[: segment.n_rows]
+        n, n_heads, d = len(positions), *query.shape[:2]
+        keys, values = (
+            layers[index][:, slots].reshape(n_heads, -1, 1, KEY_BLOCK, d).swapaxes(0, 1)
+            for layers in (self.pool.keys, self.pool.values)
+        )
+        padded = np.zeros((n_heads, d, round_up(n, self.tile)), np.float32)
+        padded[..., :n] = query
+        tiles = padded.reshape(n_heads, d, -1, self.tile).swapaxes(1, 2)
+        weights = keys @ tiles  # [n_blocks, n_heads, n_tiles, KEY_BLOCK, tile]
+        last = np.pad(positions, (0, padded.shape[-1] - n)).reshape(-1, 1, self.tile)
+        for i in range(segment.position // KEY_BLOCK, len(weights)):
+            unseen = np.arange(i * KEY_BLOCK, (i + 1) * KEY_BLOCK)[:, None] > last
+            np.copyto(weights[i], np.float32(-np.inf), where=unseen)
+        weights -= _over_keys(np.maximum, weights)
+        np.exp(weights, out=weights)
+        out = (values.swapaxes(-1, -2) @ weights).sum(0) / _over_keys(np.add, weights)
+        found: Floats = out.swapaxes(1, 2).reshape(n_heads, d, -1)
+        return found[..., :n]
+
+
+def _over_keys(combine: np.ufunc, x: Floats) -> Floats:
+    """`x` [n_blocks, n_heads, n_tiles, KEY_BLOCK, tile] combined over blocks and keys, pair by pair, which keeps the
+    processor's lanes full -> [n_heads, n_tiles, 1, tile]."""
+    found: Floats = combine.reduce(x, axis=0)
+    while (half := found.shape[-2] // 2) > 0:
+        found = combine(found[..., :half, :], found[..., half:, :])
+    return found
 
 
 def _turned(x: Floats, cos: Floats, sin: Floats) -> Floats:
-    """Rotary positions (Su et al. 2021), in halves as Llama has them."""
-    first, second = np.split(x, 2, axis=-1)
-    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+    """Rotary positions (Su et al. 2021) of `x` [n_heads, d, n_rows], in halves as Llama has them."""
+    first, second = np.split(x, 2, axis=1)
+    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=1)
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------
@@ -207,20 +276,19 @@ def choose(logits: Floats, windows: Sequence[WindowRows]) -> tuple[npt.NDArray[n
     """The token chosen in each row of `logits` [n, vocab], the lowest of equals, and the log of its probability at
     temperature 1 without a mask.  The same rule as `engine.sampling`."""
     choices = np.empty(len(logits), np.int64)
-    for first, n_rows, position, sampling, allowed in windows:
-        scores = logits[first : first + n_rows]
+    for window in windows:
+        rows, sampling = slice(window.first, window.first + window.n_rows), window.sampling
+        scores = logits[rows]
         if sampling.temperature > 0:
-            noise = gumbel_noise(sampling.seed, np.arange(position, position + n_rows), scores.shape[-1])
+            noise = gumbel_noise(sampling.seed, window.positions, scores.shape[-1])
             scores = scores / np.float32(sampling.temperature) + noise
-        choices[first : first + n_rows] = scores.argmax(-1)
-        for i, ids in zip(range(n_rows), allowed or (), strict=False):
-            if ids is not None:
-                if not len(ids) or ids[0] < 0 or ids[-1] >= scores.shape[-1]:
-                    raise EngineFailure(
-                        "internal fault: the set of allowed tokens is empty, or not of this model",
-                        limit=scores.shape[-1],
-                    )
-                choices[first + i] = ids[scores[i, ids].argmax()]
+        choices[rows] = scores.argmax(-1)
+        for row, ids in window.masks():
+            if not len(ids) or ids[0] < 0 or ids[-1] >= scores.shape[-1]:
+                raise EngineFailure(
+                    "internal fault: the set of allowed tokens is empty, or not of this model", limit=scores.shape[-1]
+                )
+            choices[row] = ids[scores[row - window.first, ids].argmax()]
     highest = logits.max(-1, keepdims=True)
     totals = np.log(np.exp(logits - highest).sum(-1))
     return choices, logits[np.arange(len(logits)), choices] - highest[:, 0] - totals
@@ -244,7 +312,7 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 # -- loading -----------------------------------------------------------------------------------------------------------
 def read_tensors(path: Path) -> dict[str, Floats]:
-    """The tensors of a safetensors file, in bfloat16 or float32, as float32; matrices are [n_in, n_out].  Raises
+    """The tensors of a safetensors file, in bfloat16 or float32, as float32; matrices are [n_out, n_in].  Raises
     OSError, ValueError or KeyError: it can't be read."""
     data = path.read_bytes()
     n_header = int.from_bytes(data[:8], "little")
@@ -258,24 +326,39 @@ def read_tensors(path: Path) -> dict[str, Floats]:
             values = wide.view(np.float32)
         else:
             values = np.frombuffer(data[start:stop], {"F32": "<f4"}[entry["dtype"]])
-        values = values.reshape(entry["shape"])
-        is_matrix = values.ndim == 2 and "embed" not in name
-        tensors[name] = np.ascontiguousarray(values.T) if is_matrix else values
+        tensors[name] = values.reshape(entry["shape"])
     return tensors
 
 
 def find_determinism(engine: NumpyEngine) -> Literal["bitwise", "tolerant"]:
     """Whether a token's logits have the same bits alone and anywhere in a window, on both sides of a block of keys."""
-    ids = [(7 * i + 3) % 251 for i in range(3 * TILE + 1)]
-    session = engine.open([0] * (KEY_BLOCK - 6), len(ids) + 6)
+    tile = engine.tile
+    ids = [(7 * i + 3) % 251 for i in range(3 * tile + 1)]
+    session = engine.open([0] * (KEY_BLOCK - 7), len(ids) + 7)
     assert session is not None, "a new engine has room"
     with session:
         session.is_sound = False  # its first keys and values are zeros, which no prompt has
         wanted: Floats = np.empty(0, np.float32)
-        for at, n in ((0, len(ids)), (1, 2), (3, TILE + 3), (10, 1)):
+        for at, n in ((0, len(ids)), (1, 2), (3, tile + 3), (10, 1)):
             session.length = KEY_BLOCK - 8 + at
             logits, _ = engine.logits([Window(session, ids[at], ids[at + 1 : at + n], SamplingParams())])
             wanted = wanted if len(wanted) else logits
             if not np.array_equal(logits, wanted[at : at + n]):
                 return "tolerant"
     return "bitwise"
+
+
+def time_passes(engine: NumpyEngine) -> dict[int, float]:
+    """The seconds of a pass of each row count, over one block of keys: two are timed, twice each."""
+    session = engine.open([0] * (KEY_BLOCK + 1), 0)
+    assert session is not None, "a new engine has room"
+    with session:
+        session.is_sound = False
+        best = dict.fromkeys(TIMED, float("inf"))
+        for n_rows in TIMED * 2:
+            started = time.perf_counter()
+            engine.logits([Prefill(session, n_rows)])
+            best[n_rows] = min(best[n_rows], time.perf_counter() - started)
+    (few, shorter), (many, longer) = best.items()
+    per_row = max(0.0, longer - shorter) / (many - few)
+    return {n_rows: shorter + per_row * (n_rows - few) for n_rows in BUCKETS}

@@ -11,20 +11,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 
 from apply_service.engine.layout import Layout
 from apply_service.errors import MissingDependency
-from apply_service.protocols import Verification, Window
+from apply_service.protocols import Window
 
-FIELDS = ("ids", "positions", "slots", "next_ids", "known_ids", "windows")
+FIELDS = ("ids", "positions", "slots", "head_rows", "known_ids")
 """Columns of n_rows in a block of inputs; `tiles` [n_tiles, 3] comes last."""
 BOOST = 1e4
 """Added to the logit of a known next token; random weights can't outweigh it."""
 
 KnownRows = Sequence[tuple[int, Sequence[int]]]
-"""A first row, and the tokens that it and the following rows must choose (for a replay target)."""
+"""A first row of the head, and the tokens that it and the following rows must choose (for a replay target)."""
 
 
 # -- what the device is sent -------------------------------------------------------------------------------------------
@@ -57,10 +56,8 @@ class PassInputs:
 
     - `ids`, `positions`.
     - `slots`: where keys and values go; -1 for rows of padding.
-    - `next_ids`: the draft token that is accepted if the row chooses it; -1 for none.
-    - `known_ids`: see `KnownRows`; -1 for none.
-    - `windows`: the number of the row's window.  A row outside all windows has its own row number, which is higher than
-      any window's.
+    - `head_rows`: the rows that go through the head; row 0 for padding.
+    - `known_ids`: see `KnownRows`; by row of the head, -1 for none.
     """
 
     def __init__(self, key: PassKey, device: torch.device) -> None:
@@ -71,7 +68,7 @@ class PassInputs:
         self._device = torch.zeros_like(self._host, device=device) if is_cuda else self._host
         self._sent = torch.cuda.Event() if is_cuda else None  # type: ignore[no-untyped-call]
         columns = self._device[:n_columns].view(len(FIELDS), key.n_rows)
-        self.ids, self.positions, self.slots, self.next_ids, self.known_ids, self.windows = columns.unbind()
+        self.ids, self.positions, self.slots, self.head_rows, self.known_ids = columns.unbind()
         self.tiles = self._device[n_columns:].view(-1, 3)
 
     def fill(self, layout: Layout, known: KnownRows = (), tiles: Iterable[tuple[int, int, int]] = ()) -> None:
@@ -81,18 +78,15 @@ class PassInputs:
         n_rows = self.key.n_rows
         numbers = self._host.numpy()
         columns = numbers[: len(FIELDS) * n_rows].reshape(len(FIELDS), n_rows)
-        ids, positions, slots, next_ids, known_ids, windows = columns
+        ids, positions, slots, head_rows, known_ids = columns
         ids[:] = layout.ids
         positions[:] = layout.positions
-        columns[2:5] = -1
-        windows[:] = np.arange(n_rows)
+        slots[:] = known_ids[:] = -1
+        head_rows[:] = 0
+        head_rows[: len(layout.head_rows)] = layout.head_rows
         for segment in layout.segments:
             rows = slice(segment.first_row, segment.first_row + segment.n_rows)
             slots[rows] = segment.first_slot + positions[rows]
-        for i, window in enumerate(layout.windows):
-            stop = window.first + window.n_rows
-            next_ids[window.first : stop - 1] = ids[window.first + 1 : stop]
-            windows[window.first : stop] = i
         for first, wanted in known:
             known_ids[first : first + len(wanted)] = wanted
         table = numbers[len(FIELDS) * n_rows :].reshape(-1, 3)
@@ -117,34 +111,10 @@ def raise_known(logits: torch.Tensor, known_ids: torch.Tensor) -> torch.Tensor:
     return logits.scatter_add_(1, known_ids.clamp(min=0)[:, None], boost[:, None])
 
 
-def decide(choices: torch.Tensor, logprobs: torch.Tensor, inputs: PassInputs) -> torch.Tensor:
-    """All that the host needs of a pass, [3, n] float64 over its first n rows.
-
-    The rows of the table are: choice and log probability of each row; then, by window, the number of accepted draft
-    tokens.  Draft tokens are accepted as long as each equals the choice of the row before it.  A choice depends only on
-    the tokens before it, so this is exact.
-    """
-    n = len(choices)
-    windows = inputs.windows[:n]
-    rows = torch.arange(n, device=choices.device)
-    nowhere = torch.full_like(rows, n)
-    rejected = torch.where(choices == inputs.next_ids[:n], nowhere, rows)
-    firsts = nowhere.scatter_reduce(0, windows, rows, "amin")
-    accepted = nowhere.scatter_reduce(0, windows, rejected, "amin") - firsts
-    return torch.stack([column.double() for column in (choices, logprobs, accepted)])
-
-
-def read_decisions(table: torch.Tensor, firsts: Sequence[int]) -> list[Verification]:
-    """For each window, given by its first row: the accepted tokens with the bonus token.
-
-    This is the only transfer from the device in a pass.
-    """
-    choices, logprobs, accepted = table.tolist()
-    found = []
-    for i, first in enumerate(firsts):
-        rows = slice(first, first + int(accepted[i]) + 1)
-        found.append(Verification([int(token) for token in choices[rows]], logprobs[rows]))
-    return found
+def decide(choices: torch.Tensor, logprobs: torch.Tensor) -> torch.Tensor:
+    """All that the host needs of a pass, [2, n] float64: choice and log probability of each row of the head, in one
+    transfer.  `Layout.verified` makes the answers from it."""
+    return torch.stack([choices.double(), logprobs.double()])
 
 
 # -- how a pass runs ---------------------------------------------------------------------------------------------------

@@ -30,18 +30,14 @@ def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
     scores = logits.float()
     if any(window.sampling.temperature > 0 for window in windows):
         scores = scores.clone()
-    for first, n_rows, position, sampling, _ in windows:
-        if sampling.temperature > 0:
-            positions = torch.arange(position, position + n_rows, device=logits.device)
-            noise = gumbel_noise(sampling.seed, positions, logits.shape[-1])
-            scores[first : first + n_rows] = scores[first : first + n_rows] / sampling.temperature + noise
+    for window in windows:
+        temperature, rows = window.sampling.temperature, slice(window.first, window.first + window.n_rows)
+        if temperature > 0:
+            positions = torch.from_numpy(window.positions).to(logits.device)
+            noise = gumbel_noise(window.sampling.seed, positions, logits.shape[-1])
+            scores[rows] = scores[rows] / temperature + noise
     choices = scores.argmax(dim=-1)
-    masked = [
-        (window.first + i, ids)
-        for window in windows
-        for i, ids in zip(range(window.n_rows), window.allowed or (), strict=False)
-        if ids is not None
-    ]
+    masked = [one for window in windows for one in window.masks()]
     if not masked:
         return choices
     # One gather for all masked rows: a mask over the vocabulary for each would be large.

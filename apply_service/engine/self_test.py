@@ -279,7 +279,7 @@ def replay_error(engine: TorchEngine) -> float:
             window = Window(session, ids[20], ids[21:], SamplingParams())
             for engine.passes in (graphed, eager):
                 logits, layout = engine.logits([window], max(engine.buckets[0], window.n_rows))
-                found.append(logits[: layout.n_window_rows].float().clone())
+                found.append(logits[: len(layout.head_rows)].float().clone())
             engine.passes = graphed
         error = float((found[0] - found[1]).abs().max() / found[1].abs().max())
     return error

@@ -21,7 +21,7 @@ from apply_service.engine.attention import (
     find_kernels,
     fix_frequencies,
 )
-from apply_service.engine.kv_cache import KVShape, SlotEngine, SlotPool
+from apply_service.engine.kv_cache import KVShape, SlotEngine, SlotPool, settle
 from apply_service.engine.layout import Layout, pack
 from apply_service.engine.passes import (
     GraphSetting,
@@ -33,7 +33,6 @@ from apply_service.engine.passes import (
     open_passes,
     power_of_two,
     raise_known,
-    read_decisions,
 )
 from apply_service.engine.sampling import choose, choose_greedily, logprobs_of
 from apply_service.protocols import Part, Session, Verification, Window
@@ -140,17 +139,17 @@ class TorchEngine(SlotEngine):
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         windows = [part for part in parts if isinstance(part, Window)]
         n_rows = self.row_count(sum(part.n_rows for part in parts))
-        output, layout, inputs = self.run(parts, n_rows, is_greedy=bool(windows) and all(map(is_greedy, windows)))
+        output, layout = self.run(parts, n_rows, is_greedy=bool(windows) and all(map(is_greedy, windows)))
         table = output.table
-        if windows and table is None:
+        if len(layout.head_rows) and table is None:
             # No captured pass has masks or temperatures.  Masks can have any size, and drawing noise for a whole
             # vocabulary costs as much as a small model.
             assert output.logits is not None
-            logits = output.logits[: layout.n_window_rows]
+            logits = output.logits[: len(layout.head_rows)]
             choices = choose(logits, layout.windows)
-            table = decide(choices, logprobs_of(logits, choices), inputs)
-        found = [] if table is None else read_decisions(table, [window.first for window in layout.windows])
-        return self._settle(parts, found)
+            table = decide(choices, logprobs_of(logits, choices))
+        made, told = ([], []) if table is None else table.tolist()
+        return settle(parts, layout.verified(parts, [int(token) for token in made], told))
 
     def row_count(self, n_rows: int) -> int:
         """The number of rows to which a pass (or its head) with `n_rows` rows is padded."""
@@ -167,14 +166,14 @@ class TorchEngine(SlotEngine):
         session's length changes.
         """
         with torch.inference_mode():
-            output, layout, _ = self.run(parts, n_rows, n_head_rows=n_head_rows, is_greedy=False)
+            output, layout = self.run(parts, n_rows, n_head_rows=n_head_rows, is_greedy=False)
         assert output.logits is not None
         return output.logits, layout
 
     def run(
         self, parts: Sequence[Part], n_rows: int, *, is_greedy: bool, n_head_rows: int | None = None
-    ) -> tuple[PassOutput, Layout, PassInputs]:
-        """Run a pass over `parts`; returns output, layout and inputs.  If `is_greedy`, the device makes the choices."""
+    ) -> tuple[PassOutput, Layout]:
+        """Run a pass over `parts`; returns output and layout.  If `is_greedy`, the device makes the choices."""
         grain = self.query_grain if self.padded else 1
         layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, query_grain=grain)
         tiles: list[tuple[int, int, int]] = []
@@ -187,18 +186,18 @@ class TorchEngine(SlotEngine):
         elif self.padded:  # without padding, attention reads only keys that have been written
             self._clear_keys(parts)
         if n_head_rows is None:
-            n_head_rows = min(n_rows, self.row_count(layout.n_window_rows)) if layout.windows else 0
-        n_choices = n_head_rows if self.has_graphs else layout.n_window_rows
+            n_head_rows = min(n_rows, self.row_count(len(layout.head_rows))) if len(layout.head_rows) else 0
+        n_choices = n_head_rows if self.has_graphs else len(layout.head_rows)
         key = PassKey(n_rows, n_head_rows, n_choices, power_of_two(n_tiles), power_of_two(n_splits), is_greedy)
         known: list[tuple[int, Sequence[int]]] = []
         if self._known is not None:
             windows = [part for part in parts if isinstance(part, Window)]
             for rows, window in zip(layout.windows, windows, strict=True):
                 if (ids := self._known(window)) is not None:
-                    known.append((rows.first, ids))
+                    known.append((rows.first, ids if rows.places is None else [ids[i] for i in rows.places]))
         inputs = self.passes.inputs(key)
         inputs.fill(layout, known, tiles)
-        return self.passes.run(inputs, lambda: self._compute(inputs, layout)), layout, inputs
+        return self.passes.run(inputs, lambda: self._compute(inputs, layout)), layout
 
     def _compute(self, inputs: PassInputs, layout: Layout) -> PassOutput:
         """The pass itself.
@@ -215,13 +214,13 @@ class TorchEngine(SlotEngine):
         )
         if not key.n_head_rows:
             return PassOutput(None, None)
-        logits = self.head(output.last_hidden_state[:, : key.n_head_rows])
+        logits = self.head(output.last_hidden_state[:, inputs.head_rows[: key.n_head_rows]])
         if self._known is not None:
             raise_known(logits, inputs.known_ids[: key.n_head_rows])
         if not key.is_greedy:
             return PassOutput(logits, None)
         choose_best = choose_greedily if self.kernels is None else self.kernels.choose_best
-        return PassOutput(None, decide(*choose_best(logits[: key.n_choices]), inputs))
+        return PassOutput(None, decide(*choose_best(logits[: key.n_choices])))
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits [n_rows, vocab] of last hidden states [1, n_rows, d], with the model's scale and soft cap."""

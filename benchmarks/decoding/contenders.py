@@ -190,7 +190,7 @@ def read_prompts(decodings: Sequence[Decoding]) -> None:
         )
     scheduler = Scheduler(on_failure=refuse)
     while reading := [d for d in decodings if d.session is not None and d.session.n_pending]:
-        _raise_errors(scheduler.run_pass(reading))
+        _raise_errors(scheduler.run_pass(reading, only_read=True))
 
 
 def write_outputs(decodings: Sequence[Decoding]) -> list[float]:

@@ -4,9 +4,9 @@
 
 Every contender gets the same prompt ids, stop rule and limit of tokens, and the model chooses every token.  `plain` and
 `lookup-N` are the loop of `llama-cpp-python` without and with its `LlamaPromptLookupDecoding`; the others run in our
-engine.  `forced` writes the predicted merge, whatever the model would choose, so that every draft is right.  Speeds are
-of decoding alone, after the prompt has been read, in processor time of one thread: run it with OMP_NUM_THREADS=1, and
-other processes hardly count.  `rows` are milliseconds of a batch after a prompt of median length.
+engine.  Speeds are of decoding alone, after the prompt has been read, in processor time of one thread: run it with
+OMP_NUM_THREADS=1, and other processes hardly count.  `rows` are milliseconds of a batch after a prompt of median
+length.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from apply_eval.datasets import chosen_records
 from apply_eval.provenance import hash_file, provenance
 from apply_service.build import load_llama
 from apply_service.decoding.scheduler import NextPass, drive_alone
-from apply_service.decoding.verify import Decoding, Forced
+from apply_service.decoding.verify import Decoding
 from apply_service.engine.llama_cpp.engine import LlamaEngine
 from apply_service.errors import ApplyError, ContextLimitExceeded
 from apply_service.prompts.by_model import open_gguf_format
@@ -35,12 +35,11 @@ from apply_service.protocols import Prefill, SamplingParams, Window
 from apply_service.settings import LLAMA_CPP, Settings
 from apply_service.target import Target, open_decoding
 from benchmarks.decoding.cases import make_case
-from benchmarks.decoding.contenders import Case
+from benchmarks.decoding.contenders import Case, read_prompts
 
 OURS = ("none", "merged_edit", "merged_edit+suffix")
 LIBRARY = {"plain": None, "lookup-10": 10, "lookup-64": 64}
 """Contenders of the library's own loop, and how many tokens they draft."""
-FORCED = "forced"
 CONTEXT = 4096
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
@@ -78,7 +77,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--max-chars", type=int, default=1500, help="longest file")
     parser.add_argument("--max-tokens", type=int, default=512, help="an output is cut after so many")
     parser.add_argument("--max-active", type=int, help="as the setting")
-    parser.add_argument("--contenders", default=",".join((*LIBRARY, *OURS, FORCED)))
+    parser.add_argument("--contenders", default=",".join((*LIBRARY, *OURS)))
     return parser.parse_args(arguments)
 
 
@@ -131,23 +130,19 @@ def open_way(name: str, target: Target, path: Path) -> Callable[[Case], Run]:
 
 
 def run_ours(case: Case, target: Target, name: str) -> Run:
-    """Decode in our engine, with a drafter or a forced text."""
-    drafter: str | Forced = name
-    if name == FORCED:
-        drafter = Forced(target.prompt_format.encode_sources(case.job).predicted.ids.tolist(), None)
-    with open_decoding(case.job, case.request, target, drafter) as decoding:
+    """Decode in our engine."""
+    with open_decoding(case.job, case.request, target, name) as decoding:
+        read_prompts([decoding])
         seconds = list(drive_alone(_timed_passes(decoding)))
     return Run(decoding.output_ids, sum(seconds), decoding.stats.passes, len(decoding.output_ids))
 
 
 def _timed_passes(decoding: Decoding) -> Any:
-    """Run a decoding, and yield the seconds of each pass that does not read the prompt."""
+    """Run a decoding whose prompt is read, and yield the seconds of each pass."""
     while decoding.finish_reason is None:
-        is_reading = decoding.session is None or decoding.session.n_pending
         started = time.thread_time()
         yield NextPass((decoding,))
-        if not is_reading:
-            yield time.thread_time() - started
+        yield time.thread_time() - started
 
 
 def library_way(path: Path, target: Target, n_lookup: int | None) -> Callable[[Case], Run]:

@@ -156,8 +156,9 @@ class ReplayEngine(TorchEngine):
 
     def _known_ids(self, window: Window) -> Sequence[int] | None:
         session = window.session
-        answer, n_written = self._by_session.get(session), session.length + 1 - len(session.prompt_ids)
-        return None if answer is None else known_ids(answer, n_written, window.n_rows)
+        n_written = session.length + session.n_pending + 1 - len(session.prompt_ids)
+        answer = self._by_session.get(session)
+        return None if answer is None else known_ids(answer, n_written, 1 + len(window.draft_ids))
 
 
 # -- making a model ----------------------------------------------------------------------------------------------------

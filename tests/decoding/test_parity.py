@@ -133,9 +133,9 @@ def test_a_right_draft_is_accepted_whole() -> None:
     drafter = MergedEdit(context(answer, [0], [0]))
     decoding = Decoding(engine, [1, 2, 3], drafter, len(answer), frozenset({STOP}))
     sizes = [len(step.ids) for step in decode_alone(decoding)]
-    assert sizes == [17, 17, 16]
-    assert (decoding.stats.rejections, decoding.stats.accepted_tokens) == (0, 47)
-    assert decoding.stats.accepted_by_source == {"predicted": 47}
+    assert sizes == [15, 17, 17, 1]  # the first window shares its pass with the prompt
+    assert (decoding.stats.rejections, decoding.stats.accepted_tokens) == (0, 46)
+    assert decoding.stats.accepted_by_source == {"predicted": 46}
 
 
 def test_always_wrong_accepts_nothing() -> None:

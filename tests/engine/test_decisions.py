@@ -1,9 +1,10 @@
-"""What a pass decides on the device, against the same decisions in plain Python."""
+"""What a pass decides, against the same decisions in plain Python."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.engine.layout import Layout, WindowRows
-from apply_service.engine.passes import PassInputs, PassKey, decide, raise_known, read_decisions
+from apply_service.engine.layout import pack
+from apply_service.engine.passes import raise_known
 from apply_service.engine.sampling import choose_greedily
-from apply_service.protocols import SamplingParams
-from tests.engine.test_torch_local import DEVICES, skip_without
+from apply_service.protocols import Part, SamplingParams, Session, TokenSet, Verification, Window
 
 VOCAB = 6
 
@@ -30,37 +30,33 @@ def accepted(draft_ids: Sequence[int], choices: Sequence[int]) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=150, deadline=None, print_blob=True)
 @given(seed=st.integers(0, 2**32))
-def test_decisions_are_those_of_a_loop_over_the_draft(device: str, seed: int) -> None:
-    skip_without(device)
+def test_decisions_are_those_of_a_loop_over_the_draft(seed: int) -> None:
+    """Whatever is accepted, and wherever a mask leaves no choice: there the target is not asked."""
     rng = random.Random(seed)
-    drafts = [[rng.randrange(VOCAB) for _ in range(rng.choice([0, 0, 1, 2, 7, 20]))] for _ in range(rng.randint(1, 6))]
-    choices = [rng.randrange(VOCAB) for draft in drafts for _ in [0, *draft]]
-    ids, positions, windows = [], [], []
-    for draft in drafts:
-        start = rng.randrange(1000)
-        first = len(ids)
-        windows.append(WindowRows(first, 1 + len(draft), start + 1, SamplingParams()))
-        ids += [0, *draft]
-        positions += range(start, start + 1 + len(draft))
-        for i, token in enumerate(draft):  # most of a draft stands
-            if rng.random() < 0.9:
-                choices[first + i] = token
-    n_used, n_padding = len(ids), rng.randint(0, 5)
-    n_rows = n_used + n_padding
-    rows = np.array([ids + [0] * n_padding, positions + [0] * n_padding])
-    inputs = PassInputs(PassKey(n_rows, n_rows, n_rows, 0, 0, True), torch.device(device))
-    inputs.fill(Layout(rows[0], rows[1], (), tuple(windows)))
-    chosen = torch.tensor(choices + [0] * n_padding, device=device)
-    logprobs = -torch.arange(n_rows, device=device, dtype=torch.float32)
-    for n in (n_used, n_rows):  # with the rows of padding and without them
-        decisions = read_decisions(decide(chosen[:n], logprobs[:n], inputs), [window.first for window in windows])
-        for decision, draft, window in zip(decisions, drafts, windows, strict=True):
-            wanted = accepted(draft, choices[window.first : window.first + window.n_rows])
-            assert decision.choices == wanted
-            assert decision.logprobs == [-float(window.first + i) for i in range(len(wanted))]
+    parts: list[Part] = []
+    wanted, made, told = [], [], []
+    for i in range(rng.randint(1, 6)):
+        draft = [rng.randrange(VOCAB) for _ in range(rng.choice([0, 0, 1, 2, 7, 20]))]
+        # most of a draft stands
+        choices = [token if rng.random() < 0.9 else rng.randrange(VOCAB) for token in draft] + [rng.randrange(VOCAB)]
+        masks: list[TokenSet | None] = [np.array([one]) if rng.random() < 0.5 else None for one in choices]
+        chances = [-rng.random() if mask is None else 0.0 for mask in masks]
+        prompt = [rng.randrange(VOCAB) for _ in range(rng.randint(1, 9))]
+        session = Session(prompt, range(64 * i, 64 * i + 64))
+        parts.append(Window(session, prompt[-1], draft, SamplingParams(), masks if rng.random() < 0.8 else None))
+        asked = [True] * len(choices) if parts[-1].allowed is None else [mask is None for mask in masks]
+        made += [choice for choice, is_asked in zip(choices, asked, strict=True) if is_asked]
+        told += [chance for chance, is_asked in zip(chances, asked, strict=True) if is_asked]
+        ids = accepted(draft, choices)
+        wanted.append(Verification(ids, chances[: len(ids)]))
+    n_rows = sum(part.n_rows for part in parts)
+    layout = pack(parts, n_rows, n_vocab=VOCAB, n_keys=lambda _, end: end, query_grain=1)
+    padding = [0] * rng.randint(0, 3)
+    assert layout.verified(parts, made + padding, told + padding) == wanted
+    no_chances = [replace(one, logprobs=None) for one in wanted]
+    assert layout.verified(parts, made, None) == no_chances
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

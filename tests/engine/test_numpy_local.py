@@ -139,7 +139,7 @@ def test_determinism_is_measured() -> None:
     """A model made to differ: its output depends on how many rows a pass has."""
     odd = NumpyEngine(embedded_directory(), name="odd")
     honest = odd._normed
-    odd._normed = lambda hidden, weight: honest(hidden, weight) + np.float32(len(hidden) == 1)  # type: ignore[method-assign]
+    odd._normed = lambda hidden, weight: honest(hidden, weight) + np.float32(hidden.shape[1] == odd.tile)  # type: ignore[method-assign]
     assert find_determinism(odd) == "tolerant"
 
 

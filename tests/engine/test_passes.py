@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.engine.layout import Layout, pack
+from apply_service.engine.layout import Layout, WindowRows, pack
 from apply_service.errors import EngineFailure
 from apply_service.protocols import Part, Prefill, SamplingParams, Session, TokenSet, Window
 
@@ -29,10 +29,10 @@ def packed(parts: Sequence[Part], n_rows: int) -> Layout:
     return pack(parts, n_rows, n_vocab=VOCAB, n_keys=lambda _session, end: -(-end // 16) * 16, query_grain=4)
 
 
-def test_windows_come_first_and_the_rest_is_padding() -> None:
+def test_only_what_the_target_is_asked_for_goes_through_the_head() -> None:
     reading, writing, other = session(range(9), 2), session([7, 8], 5, first_slot=64), session([9], 0, first_slot=128)
     sampling = SamplingParams(0.5, 3)
-    masks: list[TokenSet | None] = [None, np.array([1]), None]
+    masks: list[TokenSet | None] = [None, np.array([1]), np.array([2, 3])]
     layout = packed(
         [
             Prefill(reading, 4),
@@ -41,22 +41,35 @@ def test_windows_come_first_and_the_rest_is_padding() -> None:
         ],
         12,
     )
-    assert layout.ids.tolist() == [40, 41, 42, 9, 2, 3, 4, 5, 0, 0, 0, 0]
-    assert layout.positions.tolist() == [5, 6, 7, 0, 2, 3, 4, 5, 0, 0, 0, 0]
-    assert [tuple(rows) for rows in layout.windows] == [
-        (0, 3, 6, sampling, masks),
-        (3, 1, 1, SamplingParams(), None),
-    ]
-    assert layout.n_window_rows == 4
+    assert layout.ids.tolist() == [2, 3, 4, 5, 40, 41, 42, 9, 0, 0, 0, 0]
+    assert layout.positions.tolist() == [2, 3, 4, 5, 5, 6, 7, 0, 0, 0, 0, 0]
+    assert layout.head_rows.tolist() == [4, 6, 7]
+    first, second = layout.windows
+    assert first == WindowRows(0, 2, 6, sampling, [None, masks[2]], [0, 2])
+    assert second == WindowRows(2, 1, 1, SamplingParams())
+    assert first.positions.tolist() == [6, 8]
     assert [(s.first_row, s.n_rows, s.position, s.first_slot, s.n_keys, s.n_padded) for s in layout.segments] == [
-        (0, 3, 5, 64, 16, 4),
-        (3, 1, 0, 128, 16, 4),
-        (4, 4, 2, 0, 16, 4),
+        (0, 4, 2, 0, 16, 4),
+        (4, 3, 5, 64, 16, 4),
+        (7, 1, 0, 128, 16, 4),
     ]
+
+
+def test_a_window_may_bring_the_rest_of_its_prompt() -> None:
+    here = session(range(9), 5)
+    window = Window(
+        here, 8, [41, 42], SamplingParams(), [np.array([41]), np.array([42]), np.array([3])], [False, True, False]
+    )
+    layout = packed([window], 8)
+    assert window.n_rows == 6
+    assert layout.ids.tolist() == [5, 6, 7, 8, 41, 42, 0, 0]
+    assert layout.positions.tolist() == [5, 6, 7, 8, 9, 10, 0, 0]
+    assert layout.head_rows.tolist() == [4]
+    assert layout.windows[0].positions.tolist() == [10]
 
 
 def test_a_pass_without_windows_has_no_rows_for_the_head() -> None:
-    assert packed([Prefill(session(range(9), 0), 8)], 8).n_window_rows == 0
+    assert not len(packed([Prefill(session(range(9), 0), 8)], 8).head_rows)
 
 
 @settings(max_examples=200, deadline=None, print_blob=True)
@@ -70,7 +83,7 @@ def test_every_row_is_one_tokens_and_found_again(seed: int) -> None:
         if rng.random() < 0.5:
             parts.append(Prefill(here, rng.randint(1, here.n_pending)))
         else:
-            here.length = len(prompt) - 1
+            here.length = rng.choice([here.length, len(prompt) - 1])
             parts.append(Window(here, prompt[-1], [rng.randrange(VOCAB) for _ in range(rng.randint(0, 9))], SAMPLING))
     n_used = sum(part.n_rows for part in parts)
     layout = packed(parts, n_used + rng.randint(0, 5))
@@ -81,15 +94,17 @@ def test_every_row_is_one_tokens_and_found_again(seed: int) -> None:
         segment = by_slot[part.session.slots.start]
         own = slice(segment.first_row, segment.first_row + segment.n_rows)
         prompt = part.session.prompt_ids
-        wanted = [part.last_id, *part.draft_ids] if isinstance(part, Window) else prompt[part.session.length :]
+        wanted = prompt[part.session.length :]
+        if isinstance(part, Window):
+            wanted = [*prompt[part.session.length : -1], part.last_id, *part.draft_ids]
         assert ids[own] == list(wanted)[: part.n_rows]
         assert positions[own] == list(range(part.session.length, part.session.length + part.n_rows))
         rows += range(own.start, own.stop)
     assert sorted(rows) == list(range(n_used))
     assert not any(ids[n_used:] + positions[n_used:])
     windows = [part for part in parts if isinstance(part, Window)]
-    assert [rows.position for rows in layout.windows] == [window.session.length + 1 for window in windows]
-    assert layout.n_window_rows == sum(window.n_rows for window in windows)
+    assert [rows.position for rows in layout.windows] == [len(window.session.prompt_ids) for window in windows]
+    assert [ids[row] for row in layout.head_rows] == [i for one in windows for i in (one.last_id, *one.draft_ids)]
 
 
 SAMPLING = SamplingParams()

@@ -12,7 +12,7 @@ import ctypes
 import logging
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from apply_service.engine.llama_cpp.model import LlamaModel, last_complaint
 from apply_service.engine.llama_cpp.rows import MOST_ROWS, SAMPLE, RowTest, measure_rows, most_worthwhile, pass_times_of
 from apply_service.engine.numpy_local import choose
 from apply_service.errors import EngineFailure, ModelTooLarge
-from apply_service.protocols import Part, Session, TokenIds, Verification
+from apply_service.protocols import Part, Session, TokenIds, Verification, Window
 
 MAX_SEQUENCES = 128
 """Sessions and kept prompts together.  llama.cpp allows 256."""
@@ -240,15 +240,17 @@ class LlamaEngine:
     # -- passes --------------------------------------------------------------------------------------------------------
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         logits, layout = self.logits(parts)
-        found = [_verify(logits, rows, layout.ids) for rows in layout.windows]
+        windows = [part for part in parts if isinstance(part, Window)]
+        found = [_verify(logits, rows, window) for rows, window in zip(layout.windows, windows, strict=True)]
         answers = settle(parts, found)
         for part in parts:
             self._cut(part.session.slots.start // self.n_cells, part.session.length)
         return answers
 
     def logits(self, parts: Sequence[Part]) -> tuple[npt.NDArray[np.float32], Layout]:
-        """One batch: the logits of the windows' rows [n, vocab], which the next batch overwrites, and its layout.  No
-        session's length changes.  Raises EngineFailure: see `layout.pack`, or llama.cpp could not compute it."""
+        """One batch: the logits of the rows that choose [n, vocab], which the next batch overwrites, and its layout.
+
+        No session's length changes.  Raises EngineFailure: see `layout.pack`, or llama.cpp could not compute it."""
         n_rows = sum(part.n_rows for part in parts)
         layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=lambda _session, n_filled: n_filled, query_grain=1)
         places = [(one.first_slot // self.n_cells, one.position, one.n_rows) for one in layout.segments]
@@ -267,7 +269,7 @@ class LlamaEngine:
             raise EngineFailure(
                 f"llama.cpp could not compute a batch of {n_rows} rows (code {code}): {last_complaint()}", value=code
             )
-        n = layout.n_window_rows
+        n = len(layout.head_rows)
         if not n:
             self._library.llama_synchronize(self._context)
             return np.empty((0, self.n_vocab), np.float32), layout
@@ -282,24 +284,18 @@ def _n_shared(ids: TokenIds, other: TokenIds) -> int:
     return int(is_other.argmax()) if is_other.any() else n
 
 
-def _verify(logits: npt.NDArray[np.float32], rows: WindowRows, ids: TokenIds) -> Verification:
+def _verify(logits: npt.NDArray[np.float32], rows: WindowRows, window: Window) -> Verification:
     """The target's decision on a window.  Rows behind the first wrong draft token are not looked at."""
-    choices, logprobs = list[int](), list[float]()
-    for choice, logprob in _chosen(logits, rows):
-        choices.append(choice)
-        logprobs.append(logprob)
-        n = len(choices)
-        if n == rows.n_rows or ids[rows.first + n] != choice:
-            break
-    return Verification(choices, logprobs)
-
-
-def _chosen(logits: npt.NDArray[np.float32], rows: WindowRows) -> Iterator[tuple[int, float]]:
-    for i in range(rows.n_rows):
+    choices, logprobs = [-1] * rows.n_rows, [0.0] * rows.n_rows
+    for i, position in enumerate(rows.positions.tolist()):
         allowed = None if rows.allowed is None else rows.allowed[i : i + 1]
-        alone = WindowRows(0, 1, rows.position + i, rows.sampling, allowed)
-        choices, logprobs = choose(logits[rows.first + i][None], [alone])
-        yield int(choices[0]), float(logprobs[0])
+        alone = WindowRows(0, 1, position, rows.sampling, allowed)
+        chosen, told = choose(logits[rows.first + i][None], [alone])
+        choices[i], logprobs[i] = int(chosen[0]), float(told[0])
+        place = position - rows.position
+        if place < len(window.draft_ids) and window.draft_ids[place] != choices[i]:
+            break
+    return rows._replace(first=0).verified(window, choices, logprobs)
 
 
 class _Batch:
@@ -331,6 +327,6 @@ class _Batch:
         if n_rows > self._most_rows:
             raise EngineFailure("internal fault: a pass has too many rows", value=n_rows, limit=self._most_rows)
         self._ids[:n_rows], self._positions[:n_rows], self._sequences[:n_rows] = layout.ids, layout.positions, sequences
-        self._wants_logits[:n_rows] = np.arange(n_rows) < layout.n_window_rows
+        self._wants_logits[:n_rows] = np.isin(np.arange(n_rows), layout.head_rows)
         self._batch.n_tokens = n_rows
         return self._batch

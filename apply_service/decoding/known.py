@@ -1,0 +1,105 @@
+"""Known texts being scored: how likely the target finds each of its tokens where it would have had a choice.
+
+Nothing is drafted and nothing is chosen.  The readings of one edit follow each other in one session: each begins where
+it differs from the one before, so that prompt and common beginning are read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from apply_service.decoding.verify import Decoding, Step
+from apply_service.protocols import Constraint, Draft, StopFinder, Verification, Window
+from apply_service.types import DecodeStats, FinishReason, PassCount
+
+
+@dataclass(slots=True, eq=False)
+class KnownText:
+    """A text with its end (`ids`), where the target would have had a choice (`decisions`), and whether the constraint
+    allows it (`is_allowed`).  `logprobs`: the target's own, before any mask, as far as it was asked; 0 elsewhere."""
+
+    ids: Sequence[int]
+    decisions: Sequence[bool]
+    is_allowed: bool
+    logprobs: list[float] | None = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, ids: Sequence[int], rules: Constraint | None, stop_ids: frozenset[int], find_stop: StopFinder | None
+    ) -> KnownText | None:
+        """The text up to its end; None if it has none.  `rules`: the constraint that free decoding would have."""
+        end = next((i for i, token in enumerate(ids) if token in stop_ids), None)
+        if find_stop is not None and (found := find_stop(ids if end is None else ids[: end + 1])) is not None:
+            end = found
+        if end is None:
+            return None
+        ids = ids[: end + 1]
+        if rules is None:
+            return cls(ids, [True] * len(ids), is_allowed=True)
+        masks = rules.masks([], ids[:-1])
+        is_allowed = all(mask is None or token in mask for token, mask in zip(ids, masks, strict=True))
+        return cls(ids, [mask is None or len(mask) > 1 for mask in masks], is_allowed)
+
+
+@dataclass(slots=True, eq=False)
+class Scored(Decoding):
+    """Known texts after one prompt, scored in turn.  Each has its own `stats`; those of the first count the prompt."""
+
+    texts: Sequence[KnownText] = ()
+    counted: list[DecodeStats] = field(default_factory=list)
+
+    @property
+    def text(self) -> KnownText:
+        """The one that is being read."""
+        return self.texts[len(self.counted)]
+
+    def propose(self) -> Draft:
+        """What is left of the text."""
+        at = len(self.output_ids)
+        self._draft = Draft(self.text.ids[at : len(self.text.ids) - 1][: self.engine.max_draft], 1.0, "predicted")
+        return self._draft
+
+    def window(self, n_drafted: int) -> Window:
+        """The next tokens of the text; the target is asked only where it would have had a choice."""
+        assert self.session is not None
+        rows = slice(len(self.output_ids), len(self.output_ids) + n_drafted + 1)
+        ids = self.text.ids[rows]
+        last_id = self.output_ids[-1] if self.output_ids else self.prompt_ids[-1]
+        forced = list(np.array(ids, np.int64).reshape(-1, 1))
+        return Window(self.session, last_id, ids[:-1], self.sampling, forced, self.text.decisions[rows])
+
+    def commit(self, verification: Verification, seconds: float) -> Step:
+        """Keep what the target said.  After the end of a text, go back to where the next one differs from it."""
+        assert self.session is not None
+        ids, text, stats = list(verification.choices), self.text, self.stats
+        self.output_ids += ids
+        if verification.logprobs is None or text.logprobs is None:
+            text.logprobs = None
+        else:
+            text.logprobs += verification.logprobs
+        stats.passes += 1
+        stats.decode_s += seconds
+        stats.completion_tokens = len(text.ids)
+        stats.drafted_tokens += verification.n_accepted
+        stats.accepted_tokens += verification.n_accepted
+        stats.pass_counts.append(PassCount(len(ids), verification.n_accepted, verification.n_accepted, "predicted"))
+        stats.accepted_by_source = {"predicted": stats.accepted_tokens}
+        if len(self.output_ids) == len(text.ids):
+            self.counted.append(stats)
+            if len(self.counted) == len(self.texts):
+                self.finish_reason = FinishReason.STOP
+            else:
+                self.stats = DecodeStats()
+                n_shared = min(n_common(text.ids, self.text.ids), len(self.text.ids) - 1)
+                self.output_ids = list(text.ids[:n_shared])
+                self.text.logprobs = None if text.logprobs is None else text.logprobs[:n_shared]
+                self.session.rewind(self.session.length - (len(self.prompt_ids) - 1 + n_shared))
+        return Step(ids, None, [])
+
+
+def n_common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many first tokens two texts share."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
