@@ -83,7 +83,7 @@ class Outcome:
     def fall_back(self, job: EditJob, note: str) -> Outcome:
         """This outcome with the predicted merge instead of the target's text."""
         merged = replace(self, merged=job.prediction.text, strategy="fallback", note=note)
-        return replace(merged, confidence=None, line_logprobs=None)
+        return replace(merged, confidence=None, line_logprobs=None, agreement=None)
 
 
 MAX_REASONS = 4
@@ -309,7 +309,7 @@ def strategy_verdicts(job: EditJob, outcome: Outcome, confidence: float | None =
     target, is_fallback = outcome.target, outcome.strategy == "fallback"
     yield from job.findings
     if is_fallback:
-        yield Verdict("fallback", "warning", f"{outcome.note}; this is the merge without a model")
+        yield Verdict("fallback", "warning", f"{outcome.note}, so the merge is the one made without a model")
     if job.update.strip() and (unmet := unmet_order(job.instruction, job.original, outcome.merged)) is not None:
         yield Verdict("instruction", "warning", f"the instruction says {unmet}")
     if "completion_tokens" in outcome.stats.unknown:

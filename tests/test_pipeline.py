@@ -217,7 +217,7 @@ def test_an_output_that_stops_early_is_truncated_not_a_success(share: float) -> 
 def test_a_fallback_says_nothing_good_of_the_rejected_text() -> None:
     runtime, _ = runtime_writing("def broken(:\n" + MERGED)
     result = apply(REQUEST, runtime)
-    assert (result.strategy, result.agreement) == ("fallback", False)
+    assert (result.strategy, result.agreement) == ("fallback", None)
     assert result.confidence == read_edit(REQUEST, "python").prediction.probability, "the merge's own"
     with pytest.raises(CheckFailed):
         apply(replace(REQUEST, on_verdict={"fallback": "fail"}), runtime)
