@@ -7,7 +7,8 @@
 The model lies in `runs/models/NAME` (`make real-models`).  `starts`: it is started with no record of a self-test, then
 with the one that this left; after each start an edit of six lines is answered twice.  `answers` and `speed`: every
 way answers every edit; a run that was stopped goes on with the same command.  `--only-answered-by WAY`: that way is
-asked alone first, and an edit that it does not answer is left out.  Each part has its own file of results.
+asked alone first, and an edit that it does not answer is left out.  Each part has its own file of results in
+`runs/bench-models`; `--keep` writes it to the committed results as well.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -43,7 +45,10 @@ LIBRARY = {"hf-prompt-lookup": PROMPT_LOOKUP_TOKENS, "hf-prompt-lookup-128": 128
 """The library's own prompt lookup, and how many tokens it drafts."""
 SPEEDS = ("tok_s", "speedup_vs_plain", "acceptance_rate", "rejections_per_edit", "tokens_per_edit")
 SIX_LINES = ApplyRequest(
-    original="def a():\n    return 1\n\n\ndef b():\n    return 2\n", update="def b():\n    return 3\n", path="a.py"
+    original="def a():\n    return 1\n\n\ndef b():\n    return 2\n",
+    update="def b():\n    return 3\n",
+    path="a.py",
+    strategy="model",
 )
 
 
@@ -55,11 +60,12 @@ def main() -> int:
         print(json.dumps(one_start(Settings(**settings, state_dir=options.start))))
         return 0
     start = provenance([path for path in (options.data, options.updates) if path is not None], seed=SEED)
-    result = RESULTS / f"models-{options.name}-{options.part}.json"
+    result = FOLDER.parent / "bench-models" / f"models-{options.name}-{options.part}.json"
+    result.parent.mkdir(parents=True, exist_ok=True)
     about = {"kind": f"model_{options.part}", "model": MODELS[options.name].title, "dtype": options.dtype}
     if options.part == "starts":
         kept = {**about, "provenance": start, "starts": measure_starts()}
-        result.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        write_result(result, kept, keeps=options.keep)
         return 0
     records, _ = chosen_records(options.data, updates=options.updates, split=None)
     short = [record for record in records if len(record.before) <= options.max_chars]
@@ -93,8 +99,14 @@ def main() -> int:
     for name, way in kept["ways"].items():
         way |= {speed: results["summary"][name][speed] for speed in SPEEDS}
     kept |= {**about, "max_chars": options.max_chars}
-    result.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    write_result(result, kept, keeps=options.keep)
     return 0
+
+
+def write_result(path: Path, value: dict[str, Any], *, keeps: bool) -> None:
+    """Write a result, and where it is to be kept also to the committed ones."""
+    for file in (path, RESULTS / path.name)[: 1 + keeps]:
+        file.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
 
 def open_runner(name: str, runtime: Runtime, timeout_s: float) -> Runner:
@@ -123,8 +135,9 @@ def measure_starts() -> list[dict[str, Any]]:
 
 
 def one_start(settings: Settings) -> dict[str, Any]:
-    """Seconds of a start in this process and of three edits after it, by the clock and of this process's processor
-    time; and how busy the machine was."""
+    """Seconds of a start in this process and of two edits after it that the model writes, by the clock and of this
+    process's processor time; how busy the machine was; and the most memory that the process took, beside the bytes of
+    the weights."""
     found: dict[str, Any] = {"load_average": os.getloadavg()[0]}
     runtime = build_runtime(settings)
 
@@ -137,6 +150,9 @@ def one_start(settings: Settings) -> dict[str, Any]:
     engine = clocked("ready", lambda: runtime.load(settings.model)).engine
     for name in ("first_edit", "second_edit"):
         clocked(name, lambda: apply(SIX_LINES, runtime))
+    n_bytes = sum(weight.nbytes for weight in engine.model.parameters())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    found |= {"peak_bytes": peak, "weight_bytes": n_bytes, "pass_times": engine.pass_times}
     found |= {"buckets": sorted(engine.pass_times), "determinism": engine.determinism}
     return found
 
@@ -153,7 +169,8 @@ def _parse() -> argparse.Namespace:
         "--ways", default=",".join((MERGE, *WAYS)), help="also plain, a drafter, or hf-prompt-lookup[-128]"
     )
     parser.add_argument("--only-answered-by", metavar="WAY", help="leave out what this one of the ways does not answer")
-    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--keep", action="store_true", help="write to the committed results as well")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds an edit; a slower one is refused")
     parser.add_argument("--start", help=argparse.SUPPRESS)  # the folder of state of one start, in a process of its own
     options = parser.parse_args()
