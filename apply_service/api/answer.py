@@ -48,7 +48,7 @@ class UsageOut(AnswerPart):
     rejected_prediction_tokens: int | None = Field(description="Drafted tokens that were not.")
     accepted_by_source: dict[str, int] | None = Field(description="Accepted tokens by the source of their draft.")
     passes: int | None = Field(description="Forward passes over generated positions.")
-    prefill_passes: int | None = Field(description="Forward passes over the prompt.")
+    prefill_passes: int | None = Field(description="Forward passes that only read the prompt.")
     rejections: int | None = Field(description="Passes that accepted fewer tokens than were drafted.")
 
     @classmethod

@@ -46,7 +46,8 @@ class KnownText:
 
 @dataclass(slots=True, eq=False)
 class Scored(Decoding):
-    """Known texts after one prompt, scored in turn.  Each has its own `stats`; those of the first count the prompt."""
+    """Known texts after one prompt, scored in turn.  Each has its own counts (`counted`); to those after the first the
+    prompt is cached."""
 
     texts: Sequence[KnownText] = ()
     counted: list[DecodeStats] = field(default_factory=list)
@@ -92,11 +93,12 @@ class Scored(Decoding):
             if len(self.counted) == len(self.texts):
                 self.finish_reason = FinishReason.STOP
             else:
-                self.stats = DecodeStats()
+                n_prompt = len(self.prompt_ids)
+                self.stats = DecodeStats(prompt_tokens=n_prompt, cached_prompt_tokens=n_prompt - 1)
                 n_shared = min(n_common(text.ids, self.text.ids), len(self.text.ids) - 1)
                 self.output_ids = list(text.ids[:n_shared])
                 self.text.logprobs = None if text.logprobs is None else text.logprobs[:n_shared]
-                self.session.rewind(self.session.length - (len(self.prompt_ids) - 1 + n_shared))
+                self.session.rewind(self.session.length - (n_prompt - 1 + n_shared))
         return Step(ids, None, [])
 
 

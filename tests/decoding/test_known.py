@@ -79,8 +79,10 @@ def test_a_reading_begins_where_it_differs_from_the_one_before() -> None:
             rows.append(sum(part.n_rows for part in parts))
             return super().step(parts)
 
-    score(Counting(hashed(N_VOCAB)), [known(TEXT), known([*TEXT[:5], 3, 3, END])])
+    scored = score(Counting(hashed(N_VOCAB)), [known(TEXT), known([*TEXT[:5], 3, 3, END])])
     assert rows == [len(PROMPT) + len(TEXT) - 1, 3]
+    assert [stats.prompt_tokens for stats in scored.counted] == [len(PROMPT)] * 2
+    assert [stats.cached_prompt_tokens for stats in scored.counted] == [0, len(PROMPT) - 1]
 
 
 def test_the_rules_say_where_there_was_a_choice() -> None:

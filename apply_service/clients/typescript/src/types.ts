@@ -260,7 +260,7 @@ export interface UsageOut {
   accepted_by_source: Record<string, number> | null;
   /** Forward passes over generated positions. */
   passes: number | null;
-  /** Forward passes over the prompt. */
+  /** Forward passes that only read the prompt. */
   prefill_passes: number | null;
   /** Passes that accepted fewer tokens than were drafted. */
   rejections: number | null;
