@@ -66,7 +66,7 @@ def test_known_beginnings_are_whole_grains_of_the_same_owner() -> None:
     assert opened(engine, list(range(12)), owner="you").n_cached == 0
 
 
-@pytest.mark.parametrize("fault", ["rows", "shared", "closed", "room", "unread", "grain"])
+@pytest.mark.parametrize("fault", ["rows", "shared", "closed", "room", "grain"])
 def test_what_no_engine_could_do_is_noticed(fault: str) -> None:
     engine = FakeEngine(hashed(VOCAB), max_draft=8, max_rows=16, prefill_grain=4)
     session, long = opened(engine, [1], 3), opened(engine, [1] * 14)
@@ -75,7 +75,6 @@ def test_what_no_engine_could_do_is_noticed(fault: str) -> None:
         "shared": [window(session, 1), window(session, 1)],
         "closed": [window(session, 1)],
         "room": [window(session, 1, [2] * 4)],
-        "unread": [window(long, 1)],
         "grain": [Prefill(long, 5)],
     }
     if fault == "closed":
