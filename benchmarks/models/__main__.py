@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from apply_eval.datasets import chosen_records
-from apply_eval.decoders import PROMPT_LOOKUP_TOKENS, HfGenerate
+from apply_eval.decoders import PROMPT_LOOKUPS, HfGenerate
 from apply_eval.loop import Loop, schedule
 from apply_eval.provenance import provenance
 from apply_eval.results import ROWS, build_results
@@ -41,8 +41,6 @@ from apply_service.types import ApplyRequest
 from benchmarks.embedded.model import MERGE, RESULTS, SEED, WAYS, keep, log, open_way
 from tests.engine.real_models import FOLDER, MODELS
 
-LIBRARY = {"hf-prompt-lookup": PROMPT_LOOKUP_TOKENS, "hf-prompt-lookup-128": 128}
-"""The library's own prompt lookup, and how many tokens it drafts."""
 SPEEDS = ("tok_s", "speedup_vs_plain", "acceptance_rate", "rejections_per_edit", "tokens_per_edit")
 SIX_LINES = ApplyRequest(
     original="def a():\n    return 1\n\n\ndef b():\n    return 2\n",
@@ -115,8 +113,8 @@ def open_runner(name: str, runtime: Runtime, timeout_s: float) -> Runner:
     if name in (MERGE, *WAYS):
         return open_way(name, runtime, timeout_s)
     options = RequestOptions("model", "none", timeout_s=timeout_s)
-    if name in LIBRARY:
-        return HfGenerate(name, runtime, options=options, n_lookup=LIBRARY[name])
+    if name in PROMPT_LOOKUPS:
+        return HfGenerate(name, runtime, options=options, n_lookup=PROMPT_LOOKUPS[name])
     if name != PLAIN:
         return alone(name, runtime, options=options, drafter=name)
     target = in_process(runtime.load(runtime.models[0]))

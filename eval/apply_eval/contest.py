@@ -9,7 +9,7 @@ from typing import Any
 
 from apply_eval.arguments import DEFAULT_DRAFTERS
 from apply_eval.datasets import EditRecord
-from apply_eval.decoders import METHODS, PROMPT_LOOKUP_TOKENS, HfGenerate, Vllm
+from apply_eval.decoders import METHODS, PROMPT_LOOKUPS, HfGenerate, Vllm
 from apply_eval.loop import RunOptions
 from apply_eval.runners import Runner, alone
 from apply_eval.services import open_server
@@ -21,7 +21,7 @@ from apply_service.errors import ApplyError, UnsupportedParameter
 from apply_service.settings import Settings
 
 EXACT, SERVER, SERVICE = "exact", "server", "service"
-PEERS = (UNDRAFTED_PEER, "hf-prompt-lookup", *METHODS)
+PEERS = (UNDRAFTED_PEER, *PROMPT_LOOKUPS, *METHODS)
 PLAIN_SAMPLES = 3
 ENGINE, GENERATE = "engine.plain()", "transformers generate()"
 FASTER_OF_BOTH = f"the faster of {ENGINE} and {GENERATE}, sample by sample"
@@ -71,7 +71,7 @@ def open_contest(options: RunOptions, records: Sequence[EditRecord], *, plain: d
         if name in METHODS:
             peers[name] = Vllm(name, url, target.runtime, options=options.request)
         else:
-            n_lookup = PROMPT_LOOKUP_TOKENS if name == "hf-prompt-lookup" else None
+            n_lookup = PROMPT_LOOKUPS.get(name)
             peers[name] = HfGenerate(name, target.runtime, options=options.request, n_lookup=n_lookup)
     contest = Contest({}, model=target.identity)
     if options.with_plain:

@@ -97,8 +97,8 @@ def truncated(decoding: Decoding, n_tokens: int) -> Truncated:
 
 
 # -- the library -------------------------------------------------------------------------------------------------------
-PROMPT_LOOKUP_TOKENS = 10
-"""The library's documentation's own choice."""
+PROMPT_LOOKUPS: Mapping[str, int] = {"hf-prompt-lookup": 10, "hf-prompt-lookup-128": 128}
+"""The library's prompt lookup, and how many tokens it drafts: its documentation's own choice, and what suits edits."""
 
 
 class HfGenerate(Elsewhere):
