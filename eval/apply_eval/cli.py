@@ -263,7 +263,10 @@ def _add_run(add: Add) -> None:
     drafters_help = f"comma-separated, `+` chains two (default: {','.join(DEFAULT_DRAFTERS)})"
     add("--drafters", type=_names, metavar="A,B", help=drafters_help)
     add("--no-plain", action="store_true", help="leave out the undrafted baseline, and speed-ups with it")
-    peers_help = "hf-plain, hf-prompt-lookup, hf-prompt-lookup-128; vllm=URL, vllm-ngram=URL, vllm-suffix=URL, vllm-merged-edit=URL"
+    peers_help = (
+        "hf-plain, hf-prompt-lookup, hf-prompt-lookup-128; vllm=URL, vllm-ngram=URL, vllm-suffix=URL, "
+        "vllm-merged-edit=URL"
+    )
     add("--peers", type=_peer_urls, default={}, metavar="A,B=URL", help=peers_help)
     target_help = "embedded, a folder, a Hugging Face id, or replay:SHAPE"
     add("--target", default="embedded", metavar="NAME", help=target_help)
