@@ -165,7 +165,7 @@ def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Target:
     """The target with the weights, self-test and prompt format of one model, by its name in the settings.
 
-    `draft_model` gives the model that drafts for it; None if none is set.
+    `draft_model` gives the model that drafts for it, which is loaded too; None if none is set.
 
     Raises ModelError, UnknownModel: see `engine.loading.load_model`.
     """
@@ -191,6 +191,8 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     else:
         loaded = _load(source, settings)
         engine, directory, record = loaded.engine, loaded.directory, loaded.record
+    if draft_model is not None:
+        draft_model()  # now, where a start tells what it loads, not within the first edit
     return Target(
         name,
         engine,

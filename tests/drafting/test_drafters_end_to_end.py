@@ -10,7 +10,7 @@ import pytest
 
 from apply_service.build import build_runtime
 from apply_service.drafting.drafter import drafter_names
-from apply_service.errors import SettingsError, UnknownDrafter, UnsupportedParameter
+from apply_service.errors import SettingsError, UnknownDrafter, UnknownModel, UnsupportedParameter
 from apply_service.pipeline import apply, read_edit
 from apply_service.registry import COPY_DRAFTERS
 from apply_service.settings import Settings
@@ -54,6 +54,12 @@ def test_the_answer_names_the_chain_that_drafted() -> None:
     result = apply(replace(REQUEST, max_tokens=None), runtime())
     assert result.drafter == "merged_edit+draft_model"
     assert result.stats.passes < result.stats.completion_tokens / 5
+
+
+def test_a_draft_model_is_loaded_with_its_target(tmp_path: Path) -> None:
+    missing = build_runtime(Settings(draft_model=str(tmp_path / "none")))
+    with pytest.raises(UnknownModel, match="none"):
+        missing.load("embedded")
 
 
 def test_a_draft_model_of_another_family_is_refused_before_any_pass(tmp_path: Path) -> None:
