@@ -73,8 +73,10 @@ def _figure(value: float | None, form: str) -> str:
 
 def _about(run: Mapping[str, Any]) -> str:
     start = run["provenance"]
+    asked = {"whole": ", each asked for by its whole new file", "instruction": ", each asked for by its subject alone"}
     return (
-        f"{run['model']}, {run['dtype']}: {run['n_edits']} edits of files of up to {run['max_chars']} characters; "
+        f"{run['model']}, {run['dtype']}: {run['n_edits']} edits of files of up to {run['max_chars']} characters"
+        f"{asked.get(run.get('asked', ''), '')}; "
         f"{start['hardware']['cpu']}; {start['created'][:10]}; commit {str(start['commit'])[:10]}"
     )
 

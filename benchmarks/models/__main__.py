@@ -58,7 +58,8 @@ def main() -> int:
         print(json.dumps(one_start(Settings(**settings, state_dir=options.start))))
         return 0
     start = provenance([path for path in (options.data, options.updates) if path is not None], seed=SEED)
-    result = FOLDER.parent / "bench-models" / f"models-{options.name}-{options.part}.json"
+    asked = "" if options.asked == "snippet" else f"-{options.asked}"
+    result = FOLDER.parent / "bench-models" / f"models-{options.name}-{options.part}{asked}.json"
     result.parent.mkdir(parents=True, exist_ok=True)
     about = {"kind": f"model_{options.part}", "model": MODELS[options.name].title, "dtype": options.dtype}
     if options.part == "starts":
@@ -66,10 +67,14 @@ def main() -> int:
         write_result(result, kept, keeps=options.keep)
         return 0
     records, _ = chosen_records(options.data, updates=options.updates, split=None)
+    if options.asked == "whole":
+        records = [replace(record, update=record.after) for record in records]
     short = [record for record in records if len(record.before) <= options.max_chars]
     records = [short[at * len(short) // options.limit] for at in range(min(options.limit, len(short)))]
     runtime = build_runtime(Settings(**settings, prefix_cache_mb=0))
-    runners = {name: open_runner(name, runtime, options.timeout) for name in options.ways.split(",")}
+    engine: Any = in_process(runtime.load(runtime.models[0])).engine
+    about["dtype"] = str(engine.pool.shape.dtype).removeprefix("torch.")
+    runners = {name: open_runner(name, runtime, options) for name in options.ways.split(",")}
     plan = {
         "schema_version": 1,
         "name": options.name,
@@ -79,12 +84,12 @@ def main() -> int:
     }
     out = FOLDER.parent / "bench-models" / result.stem
     if way := options.only_answered_by:
-        asked = [record.id for record in records]
-        about |= {"only_answered_by": way, "n_asked": len(asked)}
-        with RowsFile(out / f"asked-{ROWS}", {**plan, "sample_ids": asked, "names": [way]}) as file:
+        tried = [record.id for record in records]
+        about |= {"only_answered_by": way, "n_asked": len(tried)}
+        with RowsFile(out / f"asked-{ROWS}", {**plan, "sample_ids": tried, "names": [way]}) as file:
             file.add_session(start)
             loop = Loop({record.id: record for record in records}, runners, file, on_row=log)
-            loop.run(list(schedule(asked, [way], seed=SEED)))
+            loop.run(list(schedule(tried, [way], seed=SEED)))
             answered = {row.id for row in file.record.rows if row.outcome == "answered"}
         records = [record for record in records if record.id in answered]
     ids = [record.id for record in records]
@@ -96,7 +101,7 @@ def main() -> int:
         kept = keep(results, file.record.rows)
     for name, way in kept["ways"].items():
         way |= {speed: results["summary"][name][speed] for speed in SPEEDS}
-    kept |= {**about, "max_chars": options.max_chars}
+    kept |= {**about, "max_chars": options.max_chars, "asked": options.asked}
     write_result(result, kept, keeps=options.keep)
     return 0
 
@@ -107,12 +112,13 @@ def write_result(path: Path, value: dict[str, Any], *, keeps: bool) -> None:
         file.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
 
-def open_runner(name: str, runtime: Runtime, timeout_s: float) -> Runner:
+def open_runner(name: str, runtime: Runtime, chosen: argparse.Namespace) -> Runner:
     """One of the ways of the embedded model's benchmark, `plain`, the library's prompt lookup, or a drafter of ours;
     what is not a way writes freely."""
     if name in (MERGE, *WAYS):
-        return open_way(name, runtime, timeout_s)
-    options = RequestOptions("model", "none", timeout_s=timeout_s)
+        return open_way(name, runtime, chosen.timeout)
+    is_told = chosen.asked == "instruction"
+    options = RequestOptions("model", "none", timeout_s=chosen.timeout, by_subject=is_told)
     if name in PROMPT_LOOKUPS:
         return HfGenerate(name, runtime, options=options, n_lookup=PROMPT_LOOKUPS[name])
     if name != PLAIN:
@@ -171,6 +177,10 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--part", required=True, choices=("starts", "answers", "speed"), help="what is measured")
     parser.add_argument("--data", type=Path, help="edits for answers and speed")
     parser.add_argument("--updates", type=Path)
+    asked_help = (
+        "what is asked with: the snippet, the whole new file, or the commit's subject (for drafters, not for ways)"
+    )
+    parser.add_argument("--asked", default="snippet", choices=("snippet", "whole", "instruction"), help=asked_help)
     parser.add_argument("--limit", type=int, default=20, help="so many edits, evenly over those that are short enough")
     parser.add_argument("--max-chars", type=int, default=1500, help="longest original")
     parser.add_argument(

@@ -82,6 +82,8 @@ class RequestOptions:
     constrain: Literal["sources", "none"] | None = None
     seed: int = 0
     timeout_s: float = 600.0
+    by_subject: bool = False
+    """Whether an edit is asked for by its commit's subject, as an instruction, in place of its snippet."""
 
 
 def request_of(
@@ -90,7 +92,8 @@ def request_of(
     """A greedy request for the record's edit.  Without a language if the service does not know the record's."""
     return ApplyRequest(
         original=record.before,
-        update=record.update,
+        update="" if options.by_subject else record.update,
+        instruction=record.subject if options.by_subject else "",
         path=record.path,
         language=record.language if find_language(record.language) is not None else None,
         strategy=options.strategy,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from apply_eval.runners import OwnService, RequestOptions, alone, request_of
@@ -33,6 +35,13 @@ def test_alone() -> None:
     assert answer.ttft_s is not None
     assert 0 < answer.ttft_s <= answer.latency_s
     assert (answer.strategy, answer.rejections) == ("model", answer.rejections)
+
+
+def test_an_edit_may_be_asked_for_by_its_subject_alone() -> None:
+    told = request_of(replace(RECORD, subject="rename x"), replace(OPTIONS, by_subject=True))
+    assert (told.update, told.instruction) == ("", "rename x")
+    shown = request_of(replace(RECORD, subject="rename x"), OPTIONS)
+    assert (shown.update, shown.instruction) == (RECORD.update, "")
 
 
 def test_the_drafter_that_was_asked_for_drafts() -> None:
