@@ -26,23 +26,6 @@ from apply_service.checks.relation import is_edit, refuse_unrelated
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, drive_alone
 from apply_service.drafting.drafter import check_drafter
-from apply_service.edits.diff import LINE, TextHunk, text_hunks, unified_diff_text
-from apply_service.edits.doubt import chance_of, chances_of_hunks, choose_reading, other_readings, reading_id
-from apply_service.edits.fidelity import (
-    SourceText,
-    encode,
-    normalise,
-    ops_from_texts,
-    refuse_altered,
-    refuse_nul,
-    restore,
-    with_mark,
-    with_own_ends,
-)
-from apply_service.edits.markers import is_marker
-from apply_service.edits.reply import name_finding, read_reply
-from apply_service.edits.whole_file import beside_snippet
-from apply_service.edits.windows import find_regions
 from apply_service.engine.record import Signals
 from apply_service.errors import (
     REPORT_FAULT,
@@ -56,8 +39,12 @@ from apply_service.errors import (
     Truncated,
     UnknownModel,
 )
+from apply_service.formats.whole_file import beside_snippet
+from apply_service.merge.rank.doubt import chance_of, chances_of_hunks, choose_reading, other_readings, reading_id
+from apply_service.merge.regions import find_regions
 from apply_service.protocols import EditContext, EditJob, PredictMerge
 from apply_service.registry import CHECKS, EDIT_FORMATS, resolve
+from apply_service.reply.reader import name_finding, read_reply
 from apply_service.strategies import (
     STRATEGY_VERDICTS,
     Outcome,
@@ -69,6 +56,19 @@ from apply_service.strategies import (
 )
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Runtime, Steps
+from apply_service.text.diff import LINE, TextHunk, text_hunks, unified_diff_text
+from apply_service.text.fidelity import (
+    SourceText,
+    encode,
+    normalise,
+    ops_from_texts,
+    refuse_altered,
+    refuse_nul,
+    restore,
+    with_mark,
+    with_own_ends,
+)
+from apply_service.text.markers import is_marker
 from apply_service.types import (
     ApplyEvent,
     ApplyRequest,

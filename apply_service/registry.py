@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import Any
 
 EDIT_FORMATS = {
-    "unified_diff": "apply_service.edits.unified_diff:predict",
-    "v4a_patch": "apply_service.edits.v4a:predict",
-    "search_replace": "apply_service.edits.search_replace:predict",
-    "json_edit": "apply_service.edits.json_edit:predict",
-    "whole_file": "apply_service.edits.whole_file:predict",
-    "lazy_snippet": "apply_service.edits.lazy_snippet:predict",
+    "unified_diff": "apply_service.formats.unified_diff:predict",
+    "v4a_patch": "apply_service.formats.v4a:predict",
+    "search_replace": "apply_service.formats.search_replace:predict",
+    "json_edit": "apply_service.formats.json_edit:predict",
+    "whole_file": "apply_service.formats.whole_file:predict",
+    "lazy_snippet": "apply_service.merge.lazy_snippet:predict",
 }
 """`edits.reply` tells them apart by their markers; the last one has none."""
 

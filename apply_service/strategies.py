@@ -15,12 +15,11 @@ from apply_service.checks import run_checks
 from apply_service.checks.instruction import unmet_order
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
-from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
-from apply_service.edits.doubt import all_readings, find_doubt, how_sure
-from apply_service.edits.fidelity import SourceText
-from apply_service.edits.windows import Region, cut_job, find_regions, splice
 from apply_service.engine.record import Kind, Thresholds
 from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
+from apply_service.merge.alternatives import MAX_ALTERNATIVES, find_alternatives
+from apply_service.merge.rank.doubt import all_readings, find_doubt, how_sure
+from apply_service.merge.regions import Region, cut_job, find_regions, splice
 from apply_service.protocols import CheckInput, EditJob
 from apply_service.target import (
     Decided,
@@ -32,6 +31,7 @@ from apply_service.target import (
     sum_stats,
     unused_stats,
 )
+from apply_service.text.fidelity import SourceText
 from apply_service.types import ApplyRequest, Certainty, DecodeStats, LineRange, RanStrategy, TokenEvent, Verdict
 
 LONG_FILE_LINES = 60

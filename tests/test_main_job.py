@@ -17,11 +17,11 @@ from fastapi.testclient import TestClient
 from apply_eval.datasets import EditRecord, read_records
 from apply_service.api.app import create_app
 from apply_service.build import build_runtime, open_service
-from apply_service.edits.fidelity import normalise
 from apply_service.errors import ContextLimitExceeded
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.settings import Settings
 from apply_service.target import Runtime, open_decoding
+from apply_service.text.fidelity import normalise
 from apply_service.types import ApplyRequest
 from tests.decoding.alone import decode_alone
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apply_service.edits.diff import text_hunks
 from apply_service.pipeline import confident_hunks
+from apply_service.text.diff import text_hunks
 from apply_service.types import Hunk
 
 TEXT = st.text(alphabet="ab\n\r😀", max_size=40)

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from apply_service.edits.alternatives import find_alternatives
-from apply_service.edits.windows import cut_job, find_regions
 from apply_service.engine.record import KINDS, Calibration, Kind, ProbabilityMap, Thresholds
 from apply_service.errors import InstructionUnsupported, NeedsMoreContext, Truncated
+from apply_service.merge.alternatives import find_alternatives
+from apply_service.merge.regions import cut_job, find_regions
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.constraint import Masks
 from apply_service.protocols import Constraint, EditJob, StopFinder, TokenSet

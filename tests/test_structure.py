@@ -21,7 +21,10 @@ LAYERS = (
     {"pipeline"},
     {"remote", "strategies"},
     {"checks", "target", "engine.vllm"},
-    {"edits", "prompts", "drafting", "decoding", "engine", "settings"},
+    {"reply", "prompts", "drafting", "decoding", "engine", "settings"},
+    {"formats"},
+    {"merge"},
+    {"text"},
     {"deadline", "disk", "models", "protocols"},
     {"types", "errors", "isolation", "registry", "syntax"},
 )
@@ -57,7 +60,7 @@ PLUG_IN = "engine.vllm"
 
 
 def room(dotted: str) -> str:
-    """`apply_service.edits.merge` -> `edits`."""
+    """`apply_service.merge.align` -> `merge`."""
     if f"{dotted}.".startswith(f"apply_service.{PLUG_IN}."):
         return PLUG_IN
     parts = dotted.split(".")
@@ -94,7 +97,11 @@ def test_no_import_cycle() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["api", "edits", "checks", "syntax", "drafting", "decoding", "clients", "mcp", "batch", "disk"]
+    "name",
+    [
+        *("api", "text", "merge", "formats", "reply", "checks", "syntax", "drafting", "decoding", "clients", "mcp"),
+        *("batch", "disk"),
+    ],
 )
 def test_room_is_free_of_torch(name: str) -> None:
     for path in (PACKAGE / name).rglob("*.py"):
@@ -119,7 +126,9 @@ def test_engine_and_decoding_see_no_text(name: str) -> None:
     for path in (PACKAGE / name).rglob("*.py"):
         if room(dotted_name(path)) == PLUG_IN:
             continue
-        assert not any(room(dotted) in {"edits", "prompts", "syntax"} for dotted in imports(path))
+        assert not any(
+            room(dotted) in {"text", "merge", "formats", "reply", "prompts", "syntax"} for dotted in imports(path)
+        )
 
 
 def test_similarity_is_rapidfuzz_alone() -> None:

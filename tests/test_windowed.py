@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pytest
 
 from apply_service.build import build_runtime
-from apply_service.edits.windows import SCOPE_LINES, cut_job, find_regions
 from apply_service.errors import Cancelled, ContextLimitExceeded
+from apply_service.merge.regions import SCOPE_LINES, cut_job, find_regions
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.settings import Settings
 from apply_service.target import Runtime, Target

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from apply_eval.line_diff import diff_lines
-from apply_service.edits.fidelity import normalise
 from apply_service.errors import ApplyError
 from apply_service.pipeline import apply, read_request
 from apply_service.target import Runtime, Target, in_process
+from apply_service.text.fidelity import normalise
 from apply_service.types import ApplyRequest, ApplyResult, Strategy
 from training.calibration_data import CalibrationEdit, Side
 

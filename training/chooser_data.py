@@ -18,9 +18,9 @@ from typing import NamedTuple
 from apply_eval.datasets import EditRecord, join_updates, read_records
 from apply_eval.errors import DataError
 from apply_eval.scores import is_slight
-from apply_service.edits.fidelity import normalise, restore
-from apply_service.edits.reply import detect_format
 from apply_service.errors import ApplyError
+from apply_service.reply.reader import detect_format
+from apply_service.text.fidelity import normalise, restore
 from apply_service.types import Reading
 from training.corpus import is_excluded
 

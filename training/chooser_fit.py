@@ -20,7 +20,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
-from apply_service.edits.lazy.chooser import (
+from apply_service.merge.rank.chooser import (
     LOOK,
     OTHER,
     RIVALS,

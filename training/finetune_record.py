@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apply_service.edits.diff import diff_lines
-from apply_service.edits.fidelity import ops_from_texts
 from apply_service.errors import ApplyError
 from apply_service.pipeline import read_edit
 from apply_service.prompts.by_model import open_prompt_format
 from apply_service.protocols import EditJob, PromptFormat
+from apply_service.text.diff import diff_lines
+from apply_service.text.fidelity import ops_from_texts
 from apply_service.types import ApplyRequest, Certainty, Prediction
 from training.batch import Array, Unpadded
 from training.corpus import Edit, is_excluded, read_edits, split_by_repository

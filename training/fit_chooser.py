@@ -23,17 +23,17 @@ from apply_eval.arguments import positive, probability
 from apply_eval.datasets import EditRecord
 from apply_eval.errors import DataError
 from apply_eval.provenance import provenance
-from apply_service.edits.fidelity import normalise
-from apply_service.edits.lazy.chooser import MODEL_FILE, VERSION, Chooser, ChooserThresholds, Tree, Trees, parse
-from apply_service.edits.lazy.merge import BROKEN, most_likely, readings
-from apply_service.edits.reply import read_reply
+from apply_service.merge.merge import BROKEN, most_likely, readings
+from apply_service.merge.rank.chooser import MODEL_FILE, VERSION, Chooser, ChooserThresholds, Tree, Trees, parse
+from apply_service.reply.reader import read_reply
 from apply_service.syntax.trees import breaks_syntax
+from apply_service.text.fidelity import normalise
 from apply_service.types import DOUBT, Reading
 from training.chooser_data import Choice, Readings, collect, feature_names, read_fit_records
 from training.chooser_fit import fit_chooser
 from training.chooser_report import REFUSED_BELOW, counts_of, describe, lines, pick_threshold
 
-PACKAGE = "apply_service.edits.lazy"
+PACKAGE = "apply_service.merge.rank"
 
 
 def main(arguments: Sequence[str] | None = None, *, readings_of: Readings | None = None) -> int:

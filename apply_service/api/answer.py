@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from apply_service.api.errors import ErrorDetail, error_body
 from apply_service.api.schema import BatchRequest
 from apply_service.batch import BatchMode, BatchResult, BatchStatus, FileAction, ItemStatus
-from apply_service.edits.fidelity import SourceText, encode
+from apply_service.text.fidelity import SourceText, encode
 from apply_service.types import (
     ApplyResult,
     Certainty,

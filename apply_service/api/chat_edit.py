@@ -28,13 +28,13 @@ from html import unescape
 from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
-from apply_service.edits.envelope import find_fences, is_fence
-from apply_service.edits.markers import is_marker
-from apply_service.edits.reply import detect_format
 from apply_service.errors import AmbiguousTags, NotAnEdit, TooLarge
 from apply_service.registry import EDIT_FORMATS
+from apply_service.reply.reader import detect_format
 from apply_service.syntax.languages import detect_language
 from apply_service.syntax.trees import guess_language
+from apply_service.text.fences import find_fences, is_fence
+from apply_service.text.markers import is_marker
 
 APPLY_TOKEN = "<|!@#IS_APPLY!@#|>"
 """A mark that one client appends to its message; not part of the edit."""

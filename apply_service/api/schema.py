@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from apply_service.api.errors import from_validation
 from apply_service.batch import BatchMode, PatchRequest, PatchSource
-from apply_service.edits.fidelity import SourceText, decode, encode
 from apply_service.errors import ApplyError, InvalidField, StaleBase, TooLarge, UnsupportedParameter
 from apply_service.registry import CHECKS
 from apply_service.strategies import STRATEGY_VERDICTS
+from apply_service.text.fidelity import SourceText, decode, encode
 from apply_service.types import ApplyRequest, Strategy
 
 T = TypeVar("T")

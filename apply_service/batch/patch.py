@@ -11,17 +11,17 @@ from dataclasses import replace
 
 from apply_service.batch import BatchItem, BatchResult, PatchRequest, PatchSource
 from apply_service.batch.edits import refuse_same_paths
-from apply_service.edits.diff import FileNames, change_diff_text
-from apply_service.edits.envelope import match_files
-from apply_service.edits.fidelity import SourceText, normalise, refuse_nul, with_mark, with_own_ends
-from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes
-from apply_service.edits.reply import OTHER_FILES, FoundEdit, named_files, read_patch_reply
 from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
+from apply_service.formats.patch import FailedChange, PatchedFile, apply_changes
 from apply_service.pipeline import apply, finish, refuse_unknown_checks
 from apply_service.protocols import EditJob
+from apply_service.reply.reader import OTHER_FILES, FoundEdit, named_files, read_patch_reply
 from apply_service.strategies import Outcome, ReadEdit
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Runtime, no_target
+from apply_service.text.diff import FileNames, change_diff_text
+from apply_service.text.fidelity import SourceText, normalise, refuse_nul, with_mark, with_own_ends
+from apply_service.text.paths import match_files
 from apply_service.types import ApplyRequest, ApplyResult
 
 PLAIN_MODES = ("100644", "100755")

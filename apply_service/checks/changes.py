@@ -9,8 +9,8 @@ from functools import cached_property, lru_cache
 from itertools import groupby, takewhile
 from typing import Literal, NamedTuple
 
-from apply_service.edits.diff import diff_lines
 from apply_service.protocols import CheckInput
+from apply_service.text.diff import diff_lines
 from apply_service.types import Certainty, Severity, Verdict
 
 MAX_FINDINGS = 5

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from apply_service.checks.changes import MAX_FINDINGS, EditLines, find_changes, verdicts_at
-from apply_service.edits.envelope import is_fence
-from apply_service.edits.markers import is_marker, strip_comment
 from apply_service.protocols import CheckInput
+from apply_service.text.fences import is_fence
+from apply_service.text.markers import is_marker, strip_comment
 from apply_service.types import Verdict
 
 

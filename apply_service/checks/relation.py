@@ -9,12 +9,12 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from apply_service.edits.code_lines import header_name
-from apply_service.edits.markers import PHRASE, Role, classify, is_marker, strip_comment
-from apply_service.edits.reply import detect_format
 from apply_service.errors import Unrelated
 from apply_service.protocols import EditJob
+from apply_service.reply.reader import detect_format
 from apply_service.syntax.languages import find_language
+from apply_service.text.lines import header_name
+from apply_service.text.markers import PHRASE, Role, classify, is_marker, strip_comment
 from apply_service.types import Certainty, Verdict
 
 BARE_DOTS = ("...", "\u2026")

@@ -139,9 +139,9 @@ def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[
     """The batch with the bytes of the files that its edits, or its patch, name."""
     sources: dict[str, SourceFile] = {}
     if "patch" in batch:
-        from apply_service.edits.fidelity import normalise
-        from apply_service.edits.patch import read_patch
-        from apply_service.edits.reply import named_files, read_patch_reply
+        from apply_service.formats.patch import read_patch
+        from apply_service.reply.reader import named_files, read_patch_reply
+        from apply_service.text.fidelity import normalise
 
         reply = read_patch_reply(normalise(str(batch["patch"])))
         changes = read_patch(reply.update) if reply.is_patch else ()

@@ -74,7 +74,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
         write_out(client.snippet)
         message = "The configuration of this client is a program, which this command does not change."
         raise UnsupportedParameter(message, value=client.title, remedy="Add the lines above by hand.")
-    from apply_service.edits.diff import unified_diff_text
+    from apply_service.text.diff import unified_diff_text
 
     store = open_store(arguments, settings)
     source = read_source(path, needs_folder=False)

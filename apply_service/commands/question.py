@@ -14,8 +14,8 @@ from typing import Any
 
 from apply_service.commands import output
 from apply_service.commands.request import Answerer, refused_verdicts
-from apply_service.edits.question import in_words, short_diff, shown_readings
 from apply_service.errors import CheckFailed, NeedsMoreContext
+from apply_service.merge.rank.question import in_words, short_diff, shown_readings
 from apply_service.settings import is_color_wanted
 from apply_service.types import DOUBT, OtherReading
 

@@ -30,11 +30,6 @@ from mcp.server.lowlevel import Server
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_as_judged
 from apply_service.disk.paths import Roots
-from apply_service.edits.envelope import is_same_file
-from apply_service.edits.fidelity import decode, encode, normalise
-from apply_service.edits.markers import is_marker
-from apply_service.edits.question import in_words, short_diff, shown_readings
-from apply_service.edits.reply import OTHER_FILES, named_files
 from apply_service.errors import (
     ApplyError,
     EmptyUpdate,
@@ -47,6 +42,11 @@ from apply_service.errors import (
     UnknownField,
     shorten,
 )
+from apply_service.merge.rank.question import in_words, short_diff, shown_readings
+from apply_service.reply.reader import OTHER_FILES, named_files
+from apply_service.text.fidelity import decode, encode, normalise
+from apply_service.text.markers import is_marker
+from apply_service.text.paths import is_same_file
 from apply_service.types import DOUBT, ApplyRequest, ApplyResult, OtherReading, Strategy, Verdict, is_refused
 
 Apply = Callable[[ApplyRequest], Awaitable[ApplyResult]]

@@ -9,12 +9,12 @@ from typing import Literal
 
 from apply_eval.datasets import EditRecord
 from apply_eval.replay import Replay
-from apply_service.edits.fidelity import normalise
 from apply_service.errors import ContextLimitExceeded
 from apply_service.pipeline import read_edit
 from apply_service.protocols import EditJob, PromptFormat
 from apply_service.syntax.languages import detect_language
 from apply_service.target import SPARE_TOKENS
+from apply_service.text.fidelity import normalise
 from apply_service.types import ApplyRequest
 from benchmarks.decoding.contenders import Case
 

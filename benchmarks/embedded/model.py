@@ -27,12 +27,12 @@ from apply_eval.runners import MISSING_IN_PROCESS, Answer, RequestOptions, Runne
 from apply_eval.summary import SummaryOptions
 from apply_service.build import build_runtime
 from apply_service.checks import run_checks
-from apply_service.edits.fidelity import restore
 from apply_service.pipeline import read_edit
 from apply_service.protocols import CheckInput
 from apply_service.settings import Settings
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Runtime
+from apply_service.text.fidelity import restore
 from apply_service.types import Certainty, Strategy
 
 RESULTS = Path(__file__).parents[1] / "results"

@@ -9,9 +9,9 @@ import hashlib
 from dataclasses import dataclass, field
 
 from apply_service import errors
-from apply_service.edits.diff import text_hunks
 from apply_service.errors import ApplyError
 from apply_service.pipeline import attribute_ops, origin_spans
+from apply_service.text.diff import text_hunks
 from apply_service.types import (
     ApplyResult,
     Certainty,

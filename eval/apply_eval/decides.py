@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from apply_eval.datasets import EditRecord
 from apply_eval.metrics import Interval, wilson
-from apply_service.edits.fidelity import normalise
 from apply_service.engine.record import KINDS, Count, Kind
 from apply_service.errors import ApplyError
 from apply_service.models import RECORD_FILE
 from apply_service.pipeline import apply, read_request
 from apply_service.strategies import kind_of
 from apply_service.target import Runtime
+from apply_service.text.fidelity import normalise
 from apply_service.types import ApplyRequest
 
 HALF = 0.5

@@ -18,12 +18,12 @@ from apply_eval.errors import DataError
 from apply_eval.metrics import Judged, at_threshold, calibration_figures, hits, risk_figures
 from apply_eval.numbers import DASH, print_table, share
 from apply_eval.scores import CONFIDENCE_THRESHOLD, diff_hunks, is_same_but_blanks, is_same_but_misquotes, is_slight
-from apply_service.edits.fidelity import normalise, restore
-from apply_service.edits.lazy.chooser import load
-from apply_service.edits.reply import read_reply
 from apply_service.errors import ApplyError, ModelNotLoadable
+from apply_service.merge.rank.chooser import load
 from apply_service.protocols import EditContext
 from apply_service.registry import EDIT_FORMATS, resolve
+from apply_service.reply.reader import read_reply
+from apply_service.text.fidelity import normalise, restore
 from apply_service.types import Certainty
 
 SCHEMA_VERSION = 1

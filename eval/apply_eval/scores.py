@@ -14,10 +14,10 @@ from rapidfuzz.distance import Indel, Levenshtein
 
 from apply_eval.datasets import EditRecord
 from apply_eval.line_diff import diff_lines
-from apply_service.edits.diff import unified_diff_text
-from apply_service.edits.markers import strip_comment
 from apply_service.syntax.languages import detect_language
 from apply_service.syntax.trees import SyntaxTree, parse
+from apply_service.text.diff import unified_diff_text
+from apply_service.text.markers import strip_comment
 
 CONFIDENCE_THRESHOLD = 0.5
 """An answer below it counts as flagged.  The embedded model's, as `training.calibrate` found it on edits mined for that

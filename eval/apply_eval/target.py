@@ -18,13 +18,13 @@ from apply_eval.datasets import EditRecord
 from apply_eval.provenance import hash_file
 from apply_eval.runners import RequestOptions, request_of
 from apply_service.build import build_runtime, load_target
-from apply_service.edits.fidelity import normalise
 from apply_service.errors import ApplyError
 from apply_service.models import EMBEDDED, embedded_directory
 from apply_service.pipeline import read_edit
 from apply_service.settings import Settings
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Runtime, Target
+from apply_service.text.fidelity import normalise
 
 IDENTITY_SUFFIXES = (".safetensors", ".json", ".xz", ".toml")
 

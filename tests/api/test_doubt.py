@@ -12,8 +12,8 @@ import pytest
 
 from apply_service.api.openai import EVEN
 from apply_service.cli import main
-from apply_service.edits.doubt import find_doubt
-from apply_service.edits.lazy.chooser import load
+from apply_service.merge.rank.chooser import load
+from apply_service.merge.rank.doubt import find_doubt
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineOp, Prediction, Reading, Verdict
 from tests.api.layers import layered

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from apply_service.checks.leaks import find_edit_markup
-from apply_service.edits.fidelity import ops_from_texts
 from apply_service.protocols import CheckInput
+from apply_service.text.fidelity import ops_from_texts
 from apply_service.types import Certainty, Prediction
 
 PLAIN = "x = 100\ny = 200\n"

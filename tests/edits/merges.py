@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apply_service.edits.lazy.merge import merge
+from apply_service.merge.merge import merge
 
 
 def assert_merged(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes
+from apply_service.formats.patch import FailedChange, PatchedFile, apply_changes
 from apply_service.types import LineOp, Prediction
 
 NASTY = (

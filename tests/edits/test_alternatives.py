@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from apply_service.edits import lazy_snippet
-from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
+from apply_service.merge import lazy_snippet
+from apply_service.merge.alternatives import MAX_ALTERNATIVES, find_alternatives
 from apply_service.protocols import EditContext
 from apply_service.types import LineOp, Prediction
 

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from apply_service.edits.reply import detect_format
 from apply_service.errors import UnknownEditFormat
 from apply_service.registry import EDIT_FORMATS
+from apply_service.reply.reader import detect_format
 
 BLOCK = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n"
@@ -95,7 +95,7 @@ def test_an_unknown_format_is_refused_with_the_known_ones(name: str) -> None:
 def test_detection_and_exact_formats_need_no_torch() -> None:
     program = (
         "import sys\n"
-        "from apply_service.edits.reply import detect_format\n"
+        "from apply_service.reply.reader import detect_format\n"
         "from apply_service.protocols import EditContext\n"
         "from apply_service.registry import EDIT_FORMATS, resolve\n"
         f"for update in {[BLOCK, DIFF, PATCH]!r}:\n"

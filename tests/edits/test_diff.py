@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apply_service.edits.diff import FileNames, change_diff_text, unified_diff_text
+from apply_service.text.diff import FileNames, change_diff_text, unified_diff_text
 
 GIT = shutil.which("git")
 needs_git = pytest.mark.skipif(GIT is None, reason="git is not installed")

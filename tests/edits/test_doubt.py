@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from apply_service.edits.doubt import chance_of, chances_of_hunks, find_doubt, other_readings, tell_difference
-from apply_service.edits.lazy.chooser import load
-from apply_service.edits.lazy.merge import merge
-from apply_service.edits.question import in_words
+from apply_service.merge.merge import merge
+from apply_service.merge.rank.chooser import load
+from apply_service.merge.rank.doubt import chance_of, chances_of_hunks, find_doubt, other_readings, tell_difference
+from apply_service.merge.rank.question import in_words
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineKind, LineOp, Prediction, Reading
 

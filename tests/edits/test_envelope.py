@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.envelope import is_around, is_fence, is_same_file, is_sentence, named_path
-from apply_service.edits.reply import detect_format
+from apply_service.reply.reader import detect_format
+from apply_service.text.english import is_sentence
+from apply_service.text.fences import is_around, is_fence
+from apply_service.text.paths import is_same_file, named_path
 from tests.effort import no_hang
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apply_service.edits.fidelity import SourceText, decode, encode, normalise, ops_from_texts, refuse_altered, restore
 from apply_service.errors import AlteredBytes, BadEncoding, NulByte
+from apply_service.text.fidelity import SourceText, decode, encode, normalise, ops_from_texts, refuse_altered, restore
 from apply_service.types import LineOp
 from tests.effort import no_hang
 

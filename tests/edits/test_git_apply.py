@@ -16,8 +16,8 @@ from typing import NoReturn
 
 import pytest
 
-from apply_service.edits.patch import FailedChange, apply_changes
 from apply_service.errors import ApplyError, MalformedEdit
+from apply_service.formats.patch import FailedChange, apply_changes
 from apply_service.pipeline import apply
 from apply_service.target import Runtime
 from apply_service.types import ApplyRequest

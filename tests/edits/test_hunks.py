@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from apply_service.edits import search_replace, unified_diff
-from apply_service.edits.reply import detect_format
 from apply_service.errors import ApplyError
+from apply_service.formats import search_replace, unified_diff
 from apply_service.protocols import EditContext
+from apply_service.reply.reader import detect_format
 from tests.effort import no_hang
 
 

@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from apply_service.edits import json_edit
-from apply_service.edits.json_edit import Replacement, read_replacements
-from apply_service.edits.reply import detect_format
 from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext, TooLarge
+from apply_service.formats import json_edit
+from apply_service.formats.json_edit import Replacement, read_replacements
 from apply_service.protocols import EditContext
+from apply_service.reply.reader import detect_format
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import draw_script
 from tests.seeds import draw_seed

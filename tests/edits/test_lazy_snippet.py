@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits import lazy_snippet
-from apply_service.edits.lazy_snippet import MAX_CHARACTERS
 from apply_service.errors import EmptyUpdate, TooLarge
+from apply_service.merge import lazy_snippet
+from apply_service.merge.lazy_snippet import MAX_CHARACTERS
 from apply_service.protocols import EditContext
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.hunks import Reindent
-from apply_service.edits.line_search import FileLines, Likeness, find_similar, nearest_lines
+from apply_service.text.indent import Reindent
+from apply_service.text.line_search import FileLines, Likeness, find_similar, nearest_lines
 
 
 @pytest.mark.parametrize(

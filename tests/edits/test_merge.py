@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.merge import merge
+from apply_service.merge.merge import merge
 from apply_service.types import Certainty, Prediction
 
 PYTHON = """\

@@ -8,8 +8,8 @@ import string
 
 import pytest
 
-from apply_service.edits import lazy_snippet
-from apply_service.edits.lazy.merge import merge
+from apply_service.merge import lazy_snippet
+from apply_service.merge.merge import merge
 from apply_service.protocols import EditContext
 from apply_service.types import Prediction
 from tests.effort import count_lines, no_hang

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes
 from apply_service.errors import MalformedEdit, NeedsMoreContext
+from apply_service.formats.patch import FailedChange, PatchedFile, apply_changes
 from tests.edits.scripts import apply_patch
 
 FILES = {"a.py": "x\r\ny\r\n", "dir/b.py": "one\ntwo\nthree\n", "old.py": "gone\n"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.envelope import is_order, reads_as_english
-from apply_service.edits.lazy.merge import NOWHERE, ORDER_IGNORED, merge
-from apply_service.edits.prose import find_prose
-from apply_service.edits.reply import read_reply
 from apply_service.errors import MalformedEdit
+from apply_service.merge.merge import NOWHERE, ORDER_IGNORED, merge
+from apply_service.reply.prose import find_prose
+from apply_service.reply.reader import read_reply
+from apply_service.text.english import is_order, reads_as_english
 from apply_service.types import DOUBT, Certainty, Prediction
 
 PYTHON = '''\

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.diff import unified_diff_text
-from apply_service.edits.question import MAX_COLUMNS, MAX_LINES, short_diff, shown_readings
+from apply_service.merge.rank.question import MAX_COLUMNS, MAX_LINES, short_diff, shown_readings
+from apply_service.text.diff import unified_diff_text
 from apply_service.types import OtherReading
 
 TEN = [f"line {n}\n" for n in range(1, 11)]

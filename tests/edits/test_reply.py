@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from apply_service.edits.envelope import named_path
-from apply_service.edits.reply import named_files, read_patch_reply, read_reply
 from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext
 from apply_service.pipeline import apply
+from apply_service.reply.reader import named_files, read_patch_reply, read_reply
 from apply_service.target import Runtime
+from apply_service.text.paths import named_path
 from apply_service.types import ApplyRequest, ApplyResult
 from tests.edits.scripts import as_blocks, as_diff, as_v4a, draw_script
 from tests.effort import no_hang
@@ -459,7 +459,7 @@ def test_typographic_signs_are_folded() -> None:
 )
 def test_the_files_that_a_reply_names(update: str, names: tuple[str, ...]) -> None:
     found = read_patch_reply(update)
-    from apply_service.edits.patch import read_patch
+    from apply_service.formats.patch import read_patch
 
     named = tuple(change.path for change in read_patch(found.update)) if found.is_patch else named_files(update)
     assert named == names

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.edits import search_replace
-from apply_service.edits.reply import detect_format, read_reply
-from apply_service.edits.search_replace import MAX_DIVIDERS
 from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext, TooLarge
+from apply_service.formats import search_replace
+from apply_service.formats.search_replace import MAX_DIVIDERS
 from apply_service.protocols import EditContext
+from apply_service.reply.reader import detect_format, read_reply
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import FENCES, NASTY, as_blocks, assert_contract, draw_script
 

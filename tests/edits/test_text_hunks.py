@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apply_service.edits.diff import text_hunks
+from apply_service.text.diff import text_hunks
 from apply_service.types import Position, TextEdit, TextRange, Utf8Columns
 
 TEXT = st.text(alphabet="ab\n\r é😀\u2028\x0c", max_size=40)

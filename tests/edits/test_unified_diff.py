@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.edits import unified_diff
-from apply_service.edits.diff import unified_diff_text
-from apply_service.edits.reply import detect_format, read_reply
-from apply_service.edits.unified_diff import parse_diff
 from apply_service.errors import MalformedEdit, NeedsMoreContext
+from apply_service.formats import unified_diff
+from apply_service.formats.unified_diff import parse_diff
 from apply_service.protocols import EditContext
+from apply_service.reply.reader import detect_format, read_reply
+from apply_service.text.diff import unified_diff_text
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import NASTY, Script, as_diff, assert_contract, draw_script
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.edits import v4a
-from apply_service.edits.reply import detect_format
 from apply_service.errors import MalformedEdit, NeedsMoreContext
+from apply_service.formats import v4a
 from apply_service.protocols import EditContext
+from apply_service.reply.reader import detect_format
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import NASTY, as_v4a, assert_contract, draw_script
 

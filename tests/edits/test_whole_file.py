@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apply_service.edits import whole_file
-from apply_service.edits.reply import detect_format
+from apply_service.formats import whole_file
 from apply_service.pipeline import apply
 from apply_service.protocols import EditContext
+from apply_service.reply.reader import detect_format
 from apply_service.target import Runtime, no_target
 from apply_service.types import ApplyRequest, ApplyResult, Certainty, Prediction
 from tests.edits.scripts import assert_contract

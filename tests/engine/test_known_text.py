@@ -17,7 +17,7 @@ from apply_eval.datasets import EditRecord, read_records
 from apply_service.build import load_target
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import drive_alone
-from apply_service.edits.alternatives import find_alternatives
+from apply_service.merge.alternatives import find_alternatives
 from apply_service.pipeline import read_edit
 from apply_service.protocols import EditJob, Part, Prefill, SamplingParams, TokenSet, Window
 from apply_service.settings import Settings

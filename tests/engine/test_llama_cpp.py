@@ -20,7 +20,6 @@ from apply_service.build import build_runtime, load_llama  # noqa: E402
 from apply_service.commands.doctor import _examine_model  # noqa: E402
 from apply_service.deadline import Deadline  # noqa: E402
 from apply_service.decoding.scheduler import Scheduler  # noqa: E402
-from apply_service.edits import lazy_snippet  # noqa: E402
 from apply_service.engine.llama_cpp import engine as engine_module  # noqa: E402
 from apply_service.engine.llama_cpp import model as model_module  # noqa: E402
 from apply_service.engine.llama_cpp.engine import LlamaEngine  # noqa: E402
@@ -34,6 +33,7 @@ from apply_service.errors import (  # noqa: E402
     MissingDependency,
     ModelNotLoadable,
 )
+from apply_service.merge import lazy_snippet  # noqa: E402
 from apply_service.prompts.by_model import open_gguf_format  # noqa: E402
 from apply_service.prompts.llama_cpp import LlamaChat  # noqa: E402
 from apply_service.prompts.tokenizer import ChatTokenizer  # noqa: E402

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from apply_eval.runners import OwnService, RequestOptions, alone, request_of
-from apply_service.edits.fidelity import normalise
 from apply_service.errors import ContextLimitExceeded, EngineFailure, UnknownDrafter
 from apply_service.pipeline import read_edit
 from apply_service.target import Runtime, Target
+from apply_service.text.fidelity import normalise
 from apply_service.types import ApplyRequest, TokenEvent
 from tests.eval.rows import record
 from tests.fake_engine import ScriptedEngine

@@ -18,11 +18,11 @@ from functools import cache, partial
 from pathlib import Path
 
 from apply_service.build import build_runtime
-from apply_service.edits.fidelity import decode, encode
 from apply_service.errors import ApplyError, ModelNotLoadable
 from apply_service.pipeline import apply
 from apply_service.settings import Settings
 from apply_service.target import Runtime, Target
+from apply_service.text.fidelity import decode, encode
 from apply_service.types import DOUBT, ApplyRequest, Strategy
 from tests.fuzz.edits import EXACT, Ambiguous, Edit, draw_edit
 from tests.fuzz.files import draw_file, read_lines

@@ -15,8 +15,8 @@ from mcp_types import CallToolResult
 
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.paths import Roots
-from apply_service.edits.lazy.chooser import load
 from apply_service.mcp.tool import ALIASES, Apply, FileEditor, create_server
+from apply_service.merge.rank.chooser import load
 from apply_service.service import Run, Service
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Strategy, Verdict
 from tests.api.test_batch import pipeline_run, program_run

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from apply_service.edits.diff import unified_diff_text
+from apply_service.text.diff import unified_diff_text
 
 LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 MARKER = "# ... existing code ...\n"

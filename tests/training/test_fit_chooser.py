@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from apply_eval.datasets import EditRecord, write_records
 from apply_eval.errors import DataError
-from apply_service.edits.lazy.chooser import beside_rivals, parse
+from apply_service.merge.rank.chooser import beside_rivals, parse
 from apply_service.types import Reading
 from tests.training.choices import NAMES, make_choices, make_reading, make_record
 from training.chooser_fit import (

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from apply_service.api.answer import NativeAnswer
-from apply_service.edits.diff import LINE, text_hunks
+from apply_service.text.diff import LINE, text_hunks
 from editor_plugins.contract.cases import EditCase, result_of
 from tests.editor_plugins.nvim.editor import arguments
 

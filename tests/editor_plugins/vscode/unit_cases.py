@@ -15,7 +15,7 @@ import re
 import sys
 from typing import Any
 
-from apply_service.edits.diff import text_hunks
+from apply_service.text.diff import text_hunks
 from tests.editor_plugins.nvim.test_fuzz import Case, random_case
 
 ANY_END = re.compile("\r\n|\r|\n")

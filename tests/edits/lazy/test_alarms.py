@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.alarms import find_alarms
-from apply_service.edits.lazy.merge import UNSURE, merge
+from apply_service.merge.merge import UNSURE, merge
+from apply_service.merge.rank.alarms import find_alarms
 
 LUA = "function f(x)\n  if x then\n    go()\n  end\nend\n"
 CLASS = "class A {\n  void f() {\n    grow();\n  }\n\n  void grow()\n  {\n  }\n}\n"

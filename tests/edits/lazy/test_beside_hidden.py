@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.code_lines import header_name
-from apply_service.edits.lazy.merge import merge, readings
+from apply_service.merge.merge import merge, readings
+from apply_service.text.lines import header_name
 
 
 def texts_of(original: str, update: str, language: str) -> list[str]:

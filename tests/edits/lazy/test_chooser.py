@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from apply_service.edits.lazy import chooser
-from apply_service.edits.lazy.chooser import ALONE, beside_rivals, best_two, load, parse
 from apply_service.errors import ModelNotLoadable
+from apply_service.merge.rank import chooser
+from apply_service.merge.rank.chooser import ALONE, beside_rivals, best_two, load, parse
 
 TINY: dict[str, Any] = {
     "version": 2,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.doubt import what_to_show
-from apply_service.edits.lazy.merge import merge, readings
-from apply_service.edits.lazy.quotes import Merge
+from apply_service.merge.merge import merge, readings
+from apply_service.merge.quotes import Merge
+from apply_service.merge.rank.doubt import what_to_show
 from apply_service.types import Certainty
 
 GO = """\

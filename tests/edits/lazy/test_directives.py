@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.directives import Relation, find_directives, read_words
+from apply_service.merge.words.directives import Relation, find_directives, read_words
 
 TEXT = """\
 import os

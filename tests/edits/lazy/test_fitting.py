@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.candidates import LineIndex
-from apply_service.edits.lazy.fitting import fit_blocks
-from apply_service.edits.lazy.merge import readings
-from apply_service.edits.lazy.reading import ReadSnippet
+from apply_service.merge.candidates import LineIndex
+from apply_service.merge.fitting import fit_blocks
+from apply_service.merge.merge import readings
+from apply_service.merge.reading import ReadSnippet
 
 FILE = [
     "class Loader:",

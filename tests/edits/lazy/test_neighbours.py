@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.entries import read_objects
-from apply_service.edits.lazy.merge import merge
+from apply_service.merge.entries import read_objects
+from apply_service.merge.merge import merge
 from tests.edits.merges import assert_merged, edited
 
 STUBS = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.merge import NO_SYNTAX, NOT_TOLD, merge
+from apply_service.merge.merge import NO_SYNTAX, NOT_TOLD, merge
 from apply_service.types import Certainty
 
 YAML = "a:\n  - 1\nb:\n  q: 2\nc:\n  z: 3\n"

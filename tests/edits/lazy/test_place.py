@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.directives import find_directives
-from apply_service.edits.lazy.place import merge_placed, place
+from apply_service.merge.words.directives import find_directives
+from apply_service.merge.words.sites import merge_placed, place
 from tests.edits.merges import assert_merged
 
 PYTHON = '''\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.place import merge_placed
+from apply_service.merge.words.sites import merge_placed
 
 GO = """\
 package main

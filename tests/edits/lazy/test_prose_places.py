@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.merge import readings
-from apply_service.edits.reply import read_reply
+from apply_service.merge.merge import readings
+from apply_service.reply.reader import read_reply
 
 PYTHON = '''\
 """Orders of a small shop."""

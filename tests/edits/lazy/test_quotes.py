@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.features import declared
-from apply_service.edits.lazy.quotes import Merge, find_pairs, lone_pairs
+from apply_service.merge.quotes import Merge, find_pairs, lone_pairs
+from apply_service.merge.rank.features import declared
 from apply_service.types import LineOp
 
 

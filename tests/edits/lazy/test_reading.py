@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.reading import ReadSnippet, read_inline_marker, split_remark
+from apply_service.merge.reading import ReadSnippet, read_inline_marker, split_remark
 
 FILE = ["def load(path):", "    text = read(path)", "    return parse(text)", "", "def save(path):", "    write(path)"]
 

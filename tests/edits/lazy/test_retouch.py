@@ -2,7 +2,7 @@
 
 import pytest
 
-from apply_service.edits.lazy.merge import readings
+from apply_service.merge.merge import readings
 
 FUNCTIONS = '''import os
 

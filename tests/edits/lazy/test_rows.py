@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apply_service.edits.code_lines import surplus
-from apply_service.edits.lazy.merge import merge
-from apply_service.edits.lazy.rows import keeps_pairs
+from apply_service.merge.merge import merge
+from apply_service.merge.rows import keeps_pairs
+from apply_service.text.lines import surplus
 from apply_service.types import LineOp
 
 SUITE = """\

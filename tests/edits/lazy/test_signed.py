@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from apply_service.edits.lazy.signed import SignedReading, is_signed, read_signed
+from apply_service.merge.signed import SignedReading, is_signed, read_signed
 from tests.seeds import draw_seed
 
 _CODE = """\

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.merge import MAX_PLACES, TWIN, _combinations, merge
-from apply_service.edits.lazy.readings import find_readings
-from apply_service.edits.lazy.twins import find_twins
+from apply_service.merge.merge import MAX_PLACES, TWIN, _combinations, merge
+from apply_service.merge.rank.twins import find_twins
+from apply_service.merge.readings import find_readings
 from apply_service.types import Certainty, LineOp, Reading
 
 SCALES = """\

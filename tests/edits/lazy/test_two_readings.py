@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.merge import readings
+from apply_service.merge.merge import readings
 from tests.edits.merges import assert_merged, edited
 
 READERS = """\

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.merge import merge
+from apply_service.merge.merge import merge
 
 CASES = {
     "a stub stays, its header too": (

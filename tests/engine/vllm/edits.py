@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apply_service.edits.reply import detect_format
 from apply_service.protocols import EditContext, EditJob
 from apply_service.registry import EDIT_FORMATS, resolve
+from apply_service.reply.reader import detect_format
 
 
 def edit_job(original: str, update: str, *, path: str = "a.py", language: str = "python") -> EditJob:

@@ -1,0 +1,458 @@
+"""Hunks: the common form of search/replace blocks, diffs and patches.  A hunk keeps, removes and adds lines.
+
+Each format turns its text into hunks; `merge_hunks` finds the place of each and writes it.  A quote that occurs once
+leaves no choice.  Of several places the line number decides, then the scopes, then the hunks around it.  For a quote
+that is not found the search goes on for its result, which may be there already, and for similar lines.  Quoted lines
+that stay keep the file's wording, and new lines get the indentation of their place.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, groupby, islice, pairwise
+from typing import Literal, NamedTuple
+
+from apply_service.errors import MalformedEdit, NeedsMoreContext
+from apply_service.text.diff import diff_lines
+from apply_service.text.fidelity import ops_from_texts
+from apply_service.text.indent import Reindent
+from apply_service.text.line_search import MAX_PLACES, FileLines, Likeness, Place, find_similar, nearest_lines
+from apply_service.text.lines import definition_end
+from apply_service.text.markers import is_marker
+from apply_service.types import Certainty, LineOp, Prediction
+
+CLEAR_MARGIN = 0.08
+"""A misquoted stretch is reported as ambiguous if its second-best place scores closer than this to the best one."""
+MAX_SEARCHED = 20
+"""The most misquoted hunks that are searched for, because each search reads the whole file."""
+MAX_LABELS = 5
+"""Hunks that an error names."""
+MIN_MADE = 2
+"""A misquoted hunk with so many lines in its result, blank ones not counted, is made already if they stand in the file;
+a single line may stand there by chance."""
+
+
+class Trust:
+    """How far an edit's reading can be trusted.  The worst reason that comes up decides."""
+
+    def __init__(self) -> None:
+        self.certainty = Certainty.CERTAIN
+        self._said: dict[str, None] = {}
+
+    def guess(self, reason: str) -> None:
+        """Record that the edit does not say what the merge does."""
+        self.certainty = Certainty.GUESS
+        self.note(reason)
+
+    def doubt(self, reason: str) -> None:
+        """Record that the merge probably does what the edit says, but not certainly."""
+        if self.certainty is Certainty.CERTAIN:
+            self.certainty = Certainty.LIKELY
+        self.note(reason)
+
+    def note(self, reason: str) -> None:
+        """Record something that the caller should know.  It does not lower the certainty."""
+        self._said.setdefault(reason)
+
+    def prediction(self, ops: Sequence[LineOp], update_lines: Sequence[str]) -> Prediction:
+        """The operations together with the recorded reasons, each reason once."""
+        is_certain = self.certainty is Certainty.CERTAIN
+        return Prediction(tuple(ops), tuple(update_lines), self.certainty, tuple(self._said), determined=is_certain)
+
+    def prediction_of(self, original: str, merged: str, update_lines: Sequence[str], n_own: int = 0) -> Prediction:
+        """The prediction of a text that is written already.
+
+        `update_lines[n_own:]` are the lines that the text may have from the update; others are put behind them.
+        """
+        lines = list(update_lines)
+        rows: defaultdict[str, deque[int]] = defaultdict(deque)
+        for row, line in enumerate(lines[n_own:], n_own):
+            rows[line].append(row)
+        ops = []
+        for op in ops_from_texts(original, merged):
+            if op.kind == "take" and not rows[op.text]:
+                rows[op.text].append(len(lines))
+                lines.append(op.text)
+            if op.kind != "drop" and rows[op.text]:
+                op = op._replace(kind="take" if op.kind == "take" else "both", update_line=rows[op.text].popleft())
+            ops.append(op)
+        return self.prediction(ops, lines)
+
+
+class HunkLine(NamedTuple):
+    """One line of a hunk, without its prefix.  `update_line`: the number of its line in the update."""
+
+    kind: Literal["context", "remove", "add"]
+    text: str
+    update_line: int
+
+
+@dataclass(frozen=True)
+class QuotedHunk:
+    """One change, with the lines of the file that the edit quotes around it."""
+
+    label: str
+    """The name of the hunk in messages, such as "block 2" or "hunk 3": its number in the edit of its file."""
+    lines: tuple[HunkLine, ...]
+    stated_line: int | None = None
+    """The line of the original, counted from 0, at which the hunk starts according to the edit."""
+    scopes: tuple[str, ...] = ()
+    """The headers of the scopes that hold the hunk, outermost first."""
+    scopes_bind: bool = False
+    """By the format's definition the hunk lies in its scopes; otherwise the scopes are only a hint."""
+    is_at_end: bool = False
+    """The edit says that the hunk reaches the end of the file."""
+    old_lacks_newline: bool = False
+    new_lacks_newline: bool = False
+    lacking: tuple[int, int] = (0, 0)
+    """The edit ends with this hunk, which has so many old and new lines fewer than its own counts say."""
+    is_well_formed: bool = False
+    """The edit's own counts are right, so its line numbers deserve trust."""
+
+    @cached_property
+    def old(self) -> tuple[str, ...]:
+        """The lines that the hunk expects in the file."""
+        return tuple(line.text for line in self.lines if line.kind != "add")
+
+    @cached_property
+    def new(self) -> tuple[str, ...]:
+        """The lines that the hunk leaves in the file."""
+        return tuple(line.text for line in self.lines if line.kind != "remove")
+
+    @property
+    def quotes(self) -> bool:
+        """Whether an old line is not blank, so that it can be searched for."""
+        return any(line.strip() for line in self.old)
+
+    @property
+    def anchor(self) -> str:
+        """The longest quoted line, for messages."""
+        return max((line.strip() for line in self.old), key=len, default="")[:200]
+
+
+def signed_lines(body: Sequence[tuple[int, str]]) -> tuple[HunkLine, ...]:
+    """The lines of a diff's or patch's hunk, each as (line of the update, text).
+
+    Where some context lines lack their leading blank, no context line loses one.
+    """
+    keeps_blank = any(text[:1] not in ("", " ", "+", "-", "\\") for _, text in body)
+    kinds: dict[str, Literal["remove", "add"]] = {"-": "remove", "+": "add"}
+    lines = []
+    for at, text in body:
+        if kind := kinds.get(text[:1]):
+            lines.append(HunkLine(kind, text[1:], at))
+        elif text[:1] != "\\":
+            lines.append(HunkLine("context", text if keeps_blank else text.removeprefix(" "), at))
+    return tuple(lines)
+
+
+def hunk_of_replacement(
+    label: str, old: Sequence[tuple[int, str]], new: Sequence[tuple[int, str]], *, stated_line: int | None = None
+) -> QuotedHunk:
+    """A hunk from old and new text, both as (line of the update, text).  The lines that they share become context."""
+    lines: list[HunkLine] = []
+    b = 0
+    changes = diff_lines([text for _, text in old], [text for _, text in new])
+    for a0, a1, b0, b1 in [*changes, (0, 0, len(new), len(new))]:
+        lines += (HunkLine("context", text, at) for at, text in new[b:b0])
+        lines += (HunkLine("remove", text, at) for at, text in old[a0:a1])
+        lines += (HunkLine("add", text, at) for at, text in new[b0:b1])
+        b = b1
+    return QuotedHunk(label, tuple(lines), stated_line)
+
+
+# -- the whole ---------------------------------------------------------------------------------------------------------
+def merge_hunks(
+    original: str, update: str, hunks: Sequence[QuotedHunk], *, is_ordered: bool, trust: Trust
+) -> Prediction:
+    """The merge of the original with the hunks.
+
+    `is_ordered`: the format puts hunks in the file's order, and each hunk changes only the original; otherwise a hunk
+    may change lines that an earlier hunk wrote.  `trust`: holds the reasons that the parser has recorded.
+
+    Raises NeedsMoreContext: a hunk has no place; MalformedEdit: two hunks contradict each other.
+    """
+    file, update_lines = FileLines(original), update.split("\n")
+    parts: list[QuotedHunk] = []
+    for hunk in hunks:
+        is_gap = [line.kind == "context" and is_marker(line.text) for line in hunk.lines]
+        if not any(is_gap) or not hunk.old or file.stands(hunk.old):
+            parts.append(hunk)
+            continue
+        # Context lines that stand for omitted ones (`...`) cut the hunk into parts.
+        runs = groupby(zip(is_gap, hunk.lines, strict=True), key=lambda pair: pair[0])
+        cut = [tuple(line for _, line in run) for gap, run in runs if not gap]
+        if len(cut) > 1:
+            trust.doubt(f"{hunk.label}: leaves lines out with a marker")
+        parts += (QuotedHunk(hunk.label, lines, scopes=hunk.scopes) for lines in cut)
+    lost = [] if is_ordered else [hunk for hunk in parts if hunk.old and not file.stands(hunk.old)]
+    if 0 < len(lost) < len(parts):
+        others = [hunk for hunk in parts if not hunk.old or file.stands(hunk.old)]
+        written = FileLines(_text(_write(file, list(update_lines), others, Trust())))
+        if all(len(written.find(hunk.old, 2, Likeness.EXACT)) == 1 for hunk in lost):
+            _write(file, list(update_lines), others, trust)
+            trust.doubt(f"{lost[0].label}: changes lines that another part of the edit writes")
+            merged = _text(_write(written, update_lines, lost, trust))
+            return trust.prediction_of(original, merged, update_lines)
+    return trust.prediction(_write(file, update_lines, parts, trust, is_ordered=is_ordered), update_lines)
+
+
+def _text(ops: Sequence[LineOp]) -> str:
+    return "\n".join(op.text for op in ops if op.kind != "drop")
+
+
+def _write(
+    file: FileLines, update_lines: list[str], hunks: Sequence[QuotedHunk], trust: Trust, *, is_ordered: bool = False
+) -> list[LineOp]:
+    """The operations of the hunks.  `update_lines` is changed to the lines that the hunks read and write."""
+    places = _find_places(file, hunks, trust)
+    if is_ordered and any(a.start > b.start for a, b in pairwise(places)):
+        trust.doubt("the hunks stand in another order than in the file")
+    canvas = _Canvas(file, update_lines, trust)
+    for hunk, place in sorted(zip(hunks, places, strict=True), key=lambda placed: (placed[1].start, placed[1].end)):
+        canvas.draw(hunk, place)
+    return canvas.ops()
+
+
+# -- placing -----------------------------------------------------------------------------------------------------------
+def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> list[Place]:
+    """A place for every hunk, in the order of the hunks.  Raises NeedsMoreContext: a hunk has no place, not even a
+    probable one; the error names its anchor."""
+    found = [file.find(hunk.old) for hunk in hunks]
+    # For each hunk: the first line of all later hunks that have only one possible place.
+    below = [len(file) + 1]
+    for places in reversed(found[1:]):
+        below.append(min(below[-1], places[0].start) if len(places) == 1 else below[-1])
+    chosen: list[Place] = []
+    above = n_lost = drift = 0  # the end of the hunks so far; the last hunk's distance from its stated line
+    for hunk, places, first_below in zip(hunks, found, reversed(below), strict=False):
+        if not hunk.old:
+            place = Place((), Likeness.EXACT, gap=_gap(file, hunk, trust))
+        elif not places:
+            n_lost += 1
+            try:
+                place = _find_lost(file, hunk, n_lost, trust)
+            except NeedsMoreContext as error:
+                if labels := [other.label for other, rows in zip(hunks, found, strict=True) if rows and other.old]:
+                    error.remedy += f"; {name_labels(labels)} can be found, and sent alone"
+                raise
+        elif len(places) == 1:
+            place = places[0]
+        else:
+            expected = 0 if hunk.stated_line is None else hunk.stated_line + drift
+            place = _choose(file, hunk, places, range(above, first_below), expected, trust)
+        for scope in hunk.scopes if hunk.scopes_bind else ():
+            # Doubt a scope that the file lacks, even if the lines below it are found exactly.
+            if not _rows_of_scope(file, scope, 0, len(file)):
+                trust.doubt(f"{hunk.label}: the file has no scope {scope[:100]!r}")
+        quoted = zip((line for line in hunk.lines if line.kind != "add"), place.rows, strict=False)
+        if place.likeness is Likeness.TRAILING and any(
+            line.kind == "remove" and row is not None and line.text.strip() and file.lines[row] != line.text
+            for line, row in quoted
+        ):
+            trust.doubt(f"{hunk.label}: the lines that it replaces end in blanks, which it does not show")
+        if place.likeness in DOUBTS and not place.is_applied:
+            trust.doubt(f"{hunk.label}: {DOUBTS[place.likeness]}")
+        chosen.append(place)
+        above = max(above, place.end)
+        drift = drift if hunk.stated_line is None else place.start - hunk.stated_line
+    return chosen
+
+
+def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range, expected: int, trust: Trust) -> Place:
+    """Choose one of several places.  `room`: the lines between the hunks around it, as far as these are placed."""
+    label = hunk.label
+    if hunk.stated_line is not None and file.stands_at(hunk.old, hunk.stated_line):
+        if not hunk.is_well_formed:
+            trust.doubt(f"{label}: fits several places; the line that it states was taken")
+        return Place(tuple(range(hunk.stated_line, hunk.stated_line + len(hunk.old))), Likeness.EXACT)
+    if hunk.is_at_end and places[-1].end == len(file):
+        return places[-1]
+    scopes = sorted(_scope_spans(file, hunk.scopes))
+    # the first line of each scope, and the last end of those so far
+    firsts, ends = [start for start, _ in scopes], [0, *accumulate((end for _, end in scopes), max)]
+    scoped = [place for place in places if place.start < ends[bisect_right(firsts, place.start)]]
+    if len(scoped) == 1:
+        if not hunk.scopes_bind or len(scopes) > 1:
+            trust.doubt(f"{label}: fits several places; the one in its scope was taken")
+        return scoped[0]
+    places = scoped or places
+    fitting = [place for place in places if room.start <= place.start and place.end <= room.stop]
+    if len(fitting) == 1:
+        trust.doubt(f"{label}: fits several places; the one between its neighbours was taken")
+        return fitting[0]
+    places = fitting or places
+    chosen = min(places, key=lambda place: abs(place.start - expected))
+    rows = ", ".join(str(place.start + 1) for place in places[:5]) + ", ..." * (len(places) > 5)
+    trust.guess(
+        f"{label}: its lines stand at several places (lines {rows}), and line {chosen.start + 1} was taken; quote "
+        "a line beside them that tells the places apart"
+    )
+    return chosen
+
+
+def _scope_spans(file: FileLines, scopes: Sequence[str]) -> list[tuple[int, int]]:
+    """The stretches of the file that the scopes hold, each inside one of the scope before."""
+    spans = [(0, len(file))] if scopes else []
+    for scope in scopes:
+        named = ((row, end) for start, end in spans for row in _rows_of_scope(file, scope, start, end))
+        spans = [(row, definition_end(file.lines, row, end)) for row, end in islice(named, MAX_PLACES)]
+    return spans
+
+
+def _rows_of_scope(file: FileLines, scope: str, start: int, end: int) -> list[int]:
+    """The lines that equal the scope's header; else those that contain it."""
+    wanted = scope.strip()
+    equal = file.rows_of(Likeness.INDENTED).get(wanted, [])
+    first = bisect_left(equal, start)
+    if found := [row for row in equal[first : first + MAX_PLACES] if row < end]:
+        return found
+    return [row for row in range(start, end) if wanted in file.lines[row]]
+
+
+def _gap(file: FileLines, hunk: QuotedHunk, trust: Trust) -> int:
+    """The place of a hunk that quotes no line: the line that the edit states, or the end of its scope or file."""
+    if len(file) == 0 or hunk.is_at_end:
+        return len(file)
+    if hunk.stated_line is not None and hunk.stated_line <= len(file):
+        trust.doubt(f"{hunk.label}: shows no line of the file and was placed by its line number alone")
+        return hunk.stated_line
+    if hunk.scopes_bind and not hunk.scopes:
+        trust.doubt(f"{hunk.label}: shows no line of the file and was appended to it")
+        return len(file)
+    spans = _scope_spans(file, hunk.scopes)
+    if not spans:
+        raise _needs_context(hunk, "it quotes no line of the file")
+    trust.guess(f"{hunk.label}: shows no line of the file and was placed at the end of its scope")
+    return spans[0][1]
+
+
+def _find_lost(file: FileLines, hunk: QuotedHunk, n_lost: int, trust: Trust) -> Place:
+    """The probable place of a hunk whose quote is not in the file: its result, or else the most similar lines."""
+    made = file.find(hunk.new, 2, Likeness.TRAILING) if any(map(str.strip, hunk.new)) else []
+    if len(made) == 1:
+        is_shown = sum(bool(line.strip()) for line in hunk.new) >= MIN_MADE
+        tell = trust.doubt if is_shown else trust.guess
+        tell(f"{hunk.label}: its old lines are not in the file, which already has the new ones")
+        return made[0]._replace(is_applied=True)
+    if n_lost > MAX_SEARCHED:
+        raise _needs_context(hunk, f"its lines are not in the file, and neither are those of {MAX_SEARCHED} others")
+    found, shown = find_similar(file, hunk.old), nearest_lines(file, hunk.old)
+    if not found:
+        raise _needs_context(hunk, "its lines are not in the file", shown)
+    trust.guess(f"{hunk.label}: its lines are not in the file; the most similar ones were taken:\n{shown}")
+    if len(found) > 1 and found[0].score - found[1].score < CLEAR_MARGIN:
+        trust.note(f"{hunk.label}: several places are similar")
+    return found[0]
+
+
+DOUBTS = {
+    Likeness.EDGES: "quotes blank lines that the file lacks",
+    Likeness.INDENTED: "quoted with other indentation",
+    Likeness.FOLDED: "quoted with other blanks, quotes or dashes",
+}
+
+
+def name_labels(labels: Sequence[str]) -> str:
+    """`block 1`, `block 1, block 2 and 5 more`."""
+    more = f" and {len(labels) - MAX_LABELS} more" if len(labels) > MAX_LABELS else ""
+    return ", ".join(labels[:MAX_LABELS]) + more
+
+
+def _needs_context(hunk: QuotedHunk, why: str, nearest: str = "") -> NeedsMoreContext:
+    told = f"; the nearest lines are:\n{nearest}" if nearest else ""
+    return NeedsMoreContext(
+        f"{hunk.label} has no place in the file: {why}{told}",
+        value=hunk.anchor,
+        remedy="quote the lines around the change exactly as they stand in the file",
+    )
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+class _Canvas:
+    """Collects, hunk by hunk, the change of each line of the file."""
+
+    def __init__(self, file: FileLines, update_lines: list[str], trust: Trust) -> None:
+        self._file = file
+        self._update_lines = update_lines
+        self._trust = trust
+        self._shown: dict[int, int] = {}  # original line -> line of the update that shows it as context
+        self._dropped: dict[int, str] = {}  # original line -> label of the hunk that removes it
+        self._added: defaultdict[int, list[LineOp]] = defaultdict(list)  # gap (before that original line) -> new lines
+        self._drawn: set[tuple[object, ...]] = set()
+        self._has_newline = file.has_final_newline
+
+    def draw(self, hunk: QuotedHunk, place: Place) -> None:
+        if place.is_applied:
+            return
+        key = (place.start, hunk.old, hunk.new)
+        if key in self._drawn:
+            self._trust.doubt(f"{hunk.label}: repeats an earlier change")
+            return
+        self._drawn.add(key)
+        reindent = Reindent({})
+        if place.likeness >= Likeness.EDGES:
+            quoted = zip(hunk.old, place.rows, strict=True)
+            reindent = Reindent.of([(text, self._file.lines[row]) for text, row in quoted if row is not None], hunk.new)
+        rows = iter(place.rows)
+        gap, is_new_gap = place.start, True
+        for line in hunk.lines:
+            if line.kind == "add":
+                if is_new_gap and self._added.get(gap):
+                    self._trust.doubt(f"{hunk.label}: another change adds lines at the same place")
+                is_new_gap = False
+                text = reindent.apply(line.text)
+                self._added[gap].append(LineOp("take", None, line.update_line, text))
+                self._update_lines[line.update_line] = text
+                continue
+            row = next(rows)
+            if row is None:
+                continue
+            reindent.pass_line(line.text, self._file.lines[row])
+            if line.kind == "context":
+                self._shown[row] = line.update_line
+                self._update_lines[line.update_line] = line.text
+            elif row in self._dropped:
+                raise MalformedEdit(
+                    f"{self._dropped[row]} and {hunk.label} both change line {row + 1}",
+                    value=self._file.lines[row][:200],
+                    remedy="combine them into one",
+                )
+            else:
+                self._dropped[row] = hunk.label
+            gap, is_new_gap = row + 1, True
+        if hunk.old_lacks_newline or hunk.new_lacks_newline:
+            says_newline = not hunk.old_lacks_newline if place.rows else self._file.has_final_newline
+            if place.end != len(self._file) or says_newline != self._file.has_final_newline:
+                self._trust.doubt(f"{hunk.label}: is wrong about the newline at the end of the file")
+            else:
+                self._has_newline = not hunk.new_lacks_newline
+
+    def ops(self) -> list[LineOp]:
+        """Every line of the file once and in order.  New lines come behind all removed lines of their stretch."""
+        if contested := sorted(self._shown.keys() & self._dropped.keys()):
+            row = contested[0]
+            self._trust.doubt(f"{self._dropped[row]}: changes line {row + 1}, which another change keeps")
+        ops: list[LineOp] = []
+        takes: list[LineOp] = []
+        lines = [*self._file.lines, ""] if self._file.has_final_newline else self._file.lines
+        for row, text in enumerate(lines):
+            takes += self._added.get(row, ())
+            if row in self._dropped or (row == len(self._file) and not self._has_newline):
+                ops.append(LineOp("drop", row, None, text))
+                continue
+            shown = self._shown.get(row)
+            ops += [*takes, LineOp("keep" if shown is None else "both", row, shown, text)]
+            takes = []
+        if not self._file.has_final_newline:
+            takes += self._added.get(len(self._file), ())
+        if self._has_newline and not self._file.has_final_newline:
+            # The line with the remark about it, or the update's own empty last line, stands for the new line end.
+            at = max(at for at, line in enumerate(self._update_lines) if not line or line.startswith("\\ "))
+            self._update_lines[at] = ""
+            takes.append(LineOp("take", None, at, ""))
+        return ops + takes

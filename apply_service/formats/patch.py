@@ -1,0 +1,152 @@
+"""A whole patch over several files, in memory.
+
+For callers with more than one file (batch requests, the command line).  Reads unified diffs and V4A patches, and gives
+what every file becomes; writes nothing, and checks nothing of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext
+from apply_service.formats.file_change import FileChange, join_changes
+from apply_service.formats.hunks import Trust
+from apply_service.formats.unified_diff import apply_change, parse_diff
+from apply_service.formats.v4a import is_patch_line, parse_v4a
+from apply_service.text.fidelity import normalise, restore
+from apply_service.text.line_search import FileLines, Likeness
+from apply_service.text.paths import is_same_file
+from apply_service.types import Certainty, Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class PatchedFile:
+    """A file after the patch."""
+
+    change: FileChange
+    source: str | None
+    """Name of the file before, as the caller has it; None for a new one."""
+    path: str | None
+    """Its name after; None for a deleted one."""
+    original: str
+    """Its text before, of a copied file that file's; empty for a new one."""
+    prediction: Prediction
+    """How the text came about, from that of `source`."""
+    update: str
+    """The lines of the patch that are for this file; `prediction.update_lines` are these as read."""
+
+    @property
+    def text(self) -> str:
+        """Its text after, with the original's line ends; empty for a deleted one."""
+        return restore(self.original, self.prediction.ops, self.prediction.ends)
+
+    @property
+    def action(self) -> Literal["create", "delete", "rename", "copy", "mode", "modify"]:
+        """What happens to the file on the whole."""
+        if self.source is None:
+            return "create"
+        if self.path is None:
+            return "delete"
+        if self.path != self.source:
+            return "copy" if self.change.is_copy else "rename"
+        return "mode" if self.change.action == "mode" else "modify"
+
+
+class FailedChange(NamedTuple):
+    """A file that the patch could not be applied to."""
+
+    change: FileChange
+    error: ApplyError
+
+
+def read_patch(patch_text: str) -> tuple[FileChange, ...]:
+    """The changes that the patch tells, in its order.  Raises MalformedEdit: it is not readable, or holds more than a
+    patch."""
+    update = normalise(patch_text)
+    changes, strays = parse_v4a(update) if any(map(is_patch_line, update.split("\n"))) else parse_diff(update)
+    if strays:
+        line = update.split("\n")[strays[0]]
+        raise MalformedEdit(
+            f"line {strays[0] + 1} is not part of the patch", value=line[:200], remedy="send only the patch"
+        )
+    return changes
+
+
+def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile | FailedChange, ...]:
+    """What becomes of every file that the patch names, in the patch's order.
+
+    Each change is made to the file from before the patch, whatever else becomes of its names.  Several changes of one
+    file in its place are one.
+
+    Raises MalformedEdit: the patch is not readable.
+    """
+    if patch_text.endswith("\r") and "\n" in patch_text:
+        patch_text += "\n"  # cut off within its last line end
+    joined: dict[object, list[FileChange]] = {}
+    for number, change in enumerate(read_patch(patch_text)):
+        is_in_place = change.action not in ("create", "delete") and not change.is_copy
+        joined.setdefault(change.path if is_in_place else number, []).append(change)
+    changes = [join_changes(same) for same in joined.values()]
+    leaving = {c.path for c in changes if c.action == "delete" or (c.new_path is not None and not c.is_copy)}
+    lines = (patch_text if "\n" in patch_text else normalise(patch_text)).split("\n")
+    made: set[str] = set()
+    results: list[PatchedFile | FailedChange] = []
+    for change in changes:
+        try:
+            result = _apply(change, lines, files, files.keys() - leaving)
+            name = result.path or result.source or ""
+            if name in made:
+                raise MalformedEdit(
+                    f"the patch changes {name} twice", value=name, remedy="combine both changes into one"
+                )
+            made.add(name)
+            results.append(result)
+        except ApplyError as error:
+            results.append(FailedChange(change, error))
+    return tuple(results)
+
+
+def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], taken: Set[str]) -> PatchedFile:
+    """The change made.  `lines`: of the whole patch.  `taken`: names that another file can't get."""
+    source = change.path if change.action != "create" else None
+    if source is not None and source not in files:  # the only one that ends alike
+        alike = [path for path in files if is_same_file(source, path)] if source else list(files)
+        if len(alike) != 1:
+            raise MalformedEdit(
+                "the patch is for a file that does not exist or was not sent",
+                value=source,
+                limit=sorted(files)[:50],
+                remedy="send the file under the path that the patch names",
+            )
+        source = alike[0]
+    target = change.new_path or source or change.path
+    if (source is None or change.new_path is not None) and target in taken and files.get(target):
+        raise MalformedEdit(
+            f"the patch creates {target}, which already exists", value=target, remedy="send a change of it"
+        )
+    original = "" if source is None else files[source]
+    # Its own part of the patch, numbered anew: the time for a file must not grow with the number of files.
+    part, hunks = list[str](), []
+    for hunk in change.hunks:
+        first, last = (hunk.lines[0].update_line, hunk.lines[-1].update_line) if hunk.lines else (1, -1)
+        shift = len(part) - first + 1
+        hunks.append(replace(hunk, lines=tuple(x._replace(update_line=x.update_line + shift) for x in hunk.lines)))
+        part += lines[first - 1 : last + 1]
+    update = "\n".join([*part, ""])
+    prediction = apply_change(original, update, replace(change, hunks=tuple(hunks)), Trust())
+    remedy = "quote the lines around each change exactly as they stand in the file"
+    if prediction.certainty is Certainty.GUESS:
+        raise NeedsMoreContext(f"{target}: " + "; ".join(prediction.reasons), value=target, remedy=remedy)
+    if prediction.certainty is Certainty.LIKELY:
+        file = FileLines(normalise(original))
+        for hunk in change.hunks:
+            # with other blanks alone, its new lines would have to be other than the patch has them
+            if hunk.old and any(place.likeness > Likeness.EDGES for place in file.find(hunk.old, limit=1)):
+                raise NeedsMoreContext(
+                    f"{target}: {hunk.label} is in the file only with other indentation or blanks",
+                    value=hunk.anchor,
+                    remedy=remedy,
+                )
+    return PatchedFile(change, source, None if change.action == "delete" else target, original, prediction, update)

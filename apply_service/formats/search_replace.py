@@ -1,0 +1,371 @@
+"""Search/replace blocks: old text quoted, new text in its place, between the fences of Aider, Cline, Roo, Void and Zed.
+
+    <<<<<<< SEARCH      ------- SEARCH      <<<<<<< ORIGINAL      <old_text line=12>
+    old lines           old lines           old lines             old lines
+    =======             =======             =======               </old_text><new_text>
+    new lines           new lines           new lines             new lines
+    >>>>>>> REPLACE     +++++++ REPLACE     >>>>>>> UPDATED       </new_text>
+
+A block inside a block is content (files about this format hold such text), and so is a divider that does not fit: of
+several possible dividers the one counts whose old text stands in the file.  Exact and unique quotes determine the
+result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
+from typing import Literal, NamedTuple
+
+from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
+from apply_service.formats.file_change import pick_for_file
+from apply_service.formats.hunks import QuotedHunk, Trust, hunk_of_replacement, merge_hunks, name_labels
+from apply_service.protocols import EditContext
+from apply_service.text.fences import is_around, read_fence
+from apply_service.text.line_search import FileLines, Likeness
+from apply_service.text.paths import is_path, is_prose, is_same_file, mentioned_path, named_path, titled_path
+from apply_service.types import Prediction
+
+TAG = 0
+"""Length of a fence that is a tag."""
+MIN_RUN = 5
+MAX_MARK = 300
+MAX_DIVIDERS = 50
+MAX_BROKEN = 4
+"""Blocks that can't be read; behind so many, nothing is."""
+OLD_WORDS, NEW_WORDS = ("SEARCH", "ORIGINAL"), ("REPLACE", "UPDATED")
+_LINE_NOTE = re.compile(r"^:(?P<which>start|end)_line:? ?(?P<line>\d+)\s*$")
+_HINT = re.compile(r"^(?:\(|:)?(?:(?:start_)?line)?[ =:]?(?P<line>\d+)\)?$", re.I)
+
+Numbered = list[tuple[int, str]]
+"""Text as (line of the update, text)."""
+
+
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The original with the blocks applied; what stands around them is left out."""
+    lines, file, trust = update.split("\n"), FileLines(original), Trust()
+    blocks = read_all_blocks(lines, file)
+    mentions = {block.mention for block in blocks if block.mention is not None}
+    if any(block.path for block in blocks):
+        blocks = pick_for_file(blocks, about.path, trust)
+    elif about.path is not None and len(mentions) > 1 and any(is_same_file(name, about.path) for name in mentions):
+        blocks = [block for block in blocks if block.mention is None or is_same_file(block.mention, about.path)]
+    _refuse_broken(blocks)
+    hunks = [_read_hunk(block, lines, file, about.path, trust) for block in blocks]
+    if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
+        if original:
+            trust.doubt("the file has nothing but blanks, which are replaced")
+        return trust.prediction_of(original, "\n".join([*hunks[0].new, ""]), lines)
+    for hunk in hunks:
+        if original.strip() and not hunk.quotes:
+            raise NeedsMoreContext(
+                f"{hunk.label} has no old text, but the file is not empty",
+                value="",
+                remedy="quote the lines to replace, or a line next to which the new ones go; "
+                "no old text means a new file",
+            )
+    return merge_hunks(original, update, hunks, is_ordered=False, trust=trust)
+
+
+# -- fences ------------------------------------------------------------------------------------------------------------
+class Mark(NamedTuple):
+    """A line that can only be a fence of a block."""
+
+    kind: Literal["open", "divide", "close", "odd"]
+    """Odd: nearly an opening; its signs are mixed, or stand where none belong."""
+    length: int
+    stated_line: int | None = None
+    path: str | None = None
+
+
+def read_mark(line: str) -> Mark | None:
+    """The fence that a line is, if it is one.  Fences stand at the start of their line."""
+    if line[:1] not in ("<", ">", "=", "-", "+") or len(line) > MAX_MARK:
+        return None
+    text = line.rstrip()
+    if text == "</new_text>":
+        return Mark("close", TAG)
+    if text in ("</old_text>", "</old_text><new_text>"):
+        return Mark("divide", TAG)
+    if text.startswith(("<old_text", "</old_text>", "</new_text>")):
+        name, _, rest = text.partition(" ")
+        is_whole = text == "<old_text>" or (name == "<old_text" and rest.endswith(">"))
+        return _opening(TAG, rest.rstrip(">").replace('"', "").strip()) if is_whole else None
+    sign = text[0]
+    length = len(text) - len(text.lstrip(sign))
+    rest = text[length:]
+    if sign == "=":
+        return Mark("divide", length) if length >= MIN_RUN and not rest else None
+    words = rest.lstrip("<>-+=")
+    word, _, tail = words.strip().partition(" ")
+    word = word.rstrip("<>")
+    for glue in (":", "("):  # `SEARCH:12`, `SEARCH(line=2)`
+        if glue in word:
+            word, _, hint = word.partition(glue)
+            tail = f"{hint} {tail}"
+            break
+    if sign in "<-" and (word in OLD_WORDS or (sign == "<" and word.upper() in OLD_WORDS)):
+        if length < (2 if sign == "<" else MIN_RUN):
+            return None
+        if words != rest or length < MIN_RUN or (tail.strip() and not tail.strip("<> ")):
+            return Mark("odd", length)
+        return _opening(length, tail.strip())
+    if sign in ">+" and length >= MIN_RUN and word.upper() in NEW_WORDS and (sign == ">" or word in NEW_WORDS):
+        return Mark("close" if words == rest else "odd", length) if not tail.strip("<> ") else None
+    return None
+
+
+def _opening(length: int, tail: str) -> Mark | None:
+    """An opening fence and what stands behind its word: nothing, a line number or the file's name."""
+    if hint := _HINT.match(tail):
+        return Mark("open", length, max(int(hint["line"][:9]) - 1, 0))
+    if not tail.strip("<>"):
+        return Mark("open", length)
+    return Mark("open", length, path=tail) if is_path(tail) else None
+
+
+# -- blocks ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class SearchBlock:
+    """One block, as line numbers of the update."""
+
+    label: str
+    opening: int
+    start: int
+    """First line of the old text."""
+    dividers: tuple[int, ...]
+    """Every line that may divide old from new text."""
+    closing: int
+    stated_line: int | None = None
+    path: str | None = None
+    mention: str | None = None
+    """The file that the text above speaks of, where none names it outright."""
+    error: MalformedEdit | None = None
+    """Why it can't be read; `closing` is then the last line before what can."""
+
+
+def read_file_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
+    """The blocks of an update to this file.  Raises MalformedEdit: there is no block, or one that is not complete."""
+    blocks = read_all_blocks(lines, file)
+    _refuse_broken(blocks)
+    return blocks
+
+
+def _refuse_broken(blocks: Sequence[SearchBlock]) -> None:
+    """Raise the error of the first broken block, which also names those that can be read."""
+    error = next((block.error for block in blocks if block.error is not None), None)
+    if error is not None:
+        if labels := [block.label for block in blocks if block.error is None]:
+            error.remedy += f"; {name_labels(labels)} can be read, and sent alone"
+        raise error
+
+
+def read_all_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
+    """The blocks of an update to this file, those that can't be read with their error.  Where there are such, a line
+    that looks like a fence is text where it stands in the file between the same lines.  Raises MalformedEdit: there is
+    no block."""
+    marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
+    rows: defaultdict[str, list[int]] = defaultdict(list)
+    for row, line in enumerate(file.lines):
+        if read_mark(line) is not None:
+            rows[line.rstrip()].append(row)
+    blocks = _read_blocks(lines, marks)
+    if not rows or all(block.error is None for block in blocks):
+        return blocks
+
+    def is_content(at: int) -> bool:
+        for row in rows.get(lines[at].rstrip(), ())[:50]:
+            above = row > 0 and at > 0 and lines[at - 1].strip() and lines[at - 1] == file.lines[row - 1]
+            below = row + 1 < len(file) and at + 1 < len(lines) and lines[at + 1] == file.lines[row + 1]
+            if above and (below or at + 1 in marks):
+                return True
+        return False
+
+    return _read_blocks(lines, {at: mark for at, mark in marks.items() if not is_content(at)})
+
+
+def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[SearchBlock]:
+    blocks: list[SearchBlock] = []
+    path: str | None = None
+    mention: str | None = None
+    at = n_broken = 0
+    while at < len(lines):
+        mark, line = marks.get(at), lines[at]
+        if mark is None or mark.kind == "divide":
+            if fence := read_fence(line):
+                path = titled_path(fence.title) or path
+            else:
+                is_heading = line.lstrip().startswith(("#", "**"))
+                path = named_path(line) or (mentioned_path(line) if is_heading else None) or path
+            mention = mentioned_path(line) or mention
+            at += 1
+            continue
+        path, label = mark.path or path, f"block {len(blocks) + 1}"
+        try:
+            if mark.kind != "open":
+                raise _malformed(
+                    f"line {at + 1} is a marker inside or at the end of a block, but no block begins above it", line
+                )
+            block = _read_block(lines, marks, at, label)
+        except MalformedEdit as error:
+            n_broken += 1
+            opened = (k for k in range(at + 1, len(lines)) if k in marks and marks[k].kind == "open")
+            stop = next(opened, len(lines)) if n_broken < MAX_BROKEN else len(lines)
+            while stop > at + 1 and is_around(lines[stop - 1]):  # what names the next block's file
+                stop -= 1
+            block = SearchBlock(label, at, at, (), stop - 1, error=error)
+        blocks.append(replace(block, path=path, mention=None if path else mention))
+        at = block.closing + 1
+    if not blocks:
+        raise _malformed("there is no search/replace block", lines[0] if lines else "")
+    return blocks
+
+
+def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, label: str) -> SearchBlock:
+    """The block from its opening on.  Blocks inside it must be whole: an opening alone would swallow what follows."""
+    mark = marks[opening]
+    stated, start = mark.stated_line, opening + 1
+    while start < len(lines) and len(lines[start]) < MAX_MARK and (note := _LINE_NOTE.match(lines[start])):
+        if note["which"] == "start":
+            stated = max(int(note["line"][:9]) - 1, 0)
+        start += 1
+    ruler = lines[start].rstrip() if opening + 1 < start < len(lines) else ""
+    start += len(ruler) >= MIN_RUN and not ruler.strip("-")
+    open_at, dividers = [opening], [list[int]()]
+    for at in range(start, len(lines)):
+        inner = marks.get(at)
+        if inner is None:
+            continue
+        if inner.kind in ("open", "odd"):
+            open_at.append(at)
+            dividers.append([])
+        elif inner.kind == "divide":
+            dividers[-1].append(at)
+        elif not dividers[-1]:
+            what = (
+                "has no divider =======" if len(open_at) == 1 else "has a marker in its text that belongs to no block"
+            )
+            raise _malformed(f"{label} (line {open_at[-1] + 1}) {what}", lines[open_at[-1]])
+        elif len(open_at) > 1:
+            open_at.pop()
+            dividers.pop()
+        else:
+            alike = [k for k in dividers[0] if marks[k].length == mark.length]
+            return SearchBlock(label, opening, start, tuple(alike or dividers[0]), at, stated)
+    inside = f": line {open_at[-1] + 1} opens another inside it" if len(open_at) > 1 else ""
+    raise _malformed(f"{label} (line {opening + 1}) has no end{inside}; the edit may be cut short", lines[opening])
+
+
+def _malformed(message: str, line: str) -> MalformedEdit:
+    return MalformedEdit(
+        message,
+        value=line[:200],
+        remedy="write each block as <<<<<<< SEARCH, old lines, =======, new lines, >>>>>>> REPLACE",
+    )
+
+
+# -- old and new text --------------------------------------------------------------------------------------------------
+def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: str | None, trust: Trust) -> QuotedHunk:
+    """The block as a hunk.  Raises MalformedEdit: a note of line numbers, or what may be meant as the divider, stands
+    in the new text; TooLarge: the block holds more than `MAX_DIVIDERS` dividers, each of which would be tried."""
+    if len(block.dividers) > MAX_DIVIDERS:
+        raise TooLarge(
+            f"{block.label}: too many of its lines look like the divider =======",
+            value=len(block.dividers),
+            limit=MAX_DIVIDERS,
+            remedy="write \\======= where the file itself has such a line",
+        )
+    found = []
+    for divider in block.dividers:
+        start = divider + 1
+        if lines[divider].rstrip() == "</old_text>":
+            start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
+            start += lines[start].strip() == "<new_text>"
+        old = list(enumerate(lines[block.start : divider], block.start))
+        new = list(enumerate(lines[start : block.closing], start))
+        found.append(_read_sides(block, old, new, file))
+    fitting = [hunk for hunk in found if not hunk.quotes or file.stands(hunk.old, Likeness.EDGES)] or found[:1]
+    undivided = [hunk for hunk in fitting if not any(x.kind == "add" and _is_divider(x.text) for x in hunk.lines)]
+    hunk = max(undivided or fitting, key=lambda hunk: len(hunk.old))
+    if len(fitting) > 1:
+        say = trust.doubt if len(undivided) == 1 else trust.guess
+        say(f"{block.label}: has several dividers")
+    spare = [x.text for x in hunk.lines if x.kind == "add" and _is_divider(x.text) and x.text not in hunk.old]
+    if len(found) > 1 and spare and is_prose(path) and not {hunk.new[0], hunk.new[-1]} & {*spare}:
+        trust.doubt(f"{block.label}: a line of its new text looks like a divider")
+    elif len(found) > 1 and spare and (whole := _without_edge_dividers(hunk)) is not None:
+        trust.doubt(f"{block.label}: a second divider beside its new text was left out")
+        return whole
+    elif len(found) > 1 and spare:
+        raise MalformedEdit(
+            f"{block.label}: its new text has a line like the divider =======",
+            value=spare[0],
+            remedy="end each block with >>>>>>> REPLACE; write \\======= where the file itself has such a line",
+        )
+    return hunk
+
+
+def _without_edge_dividers(hunk: QuotedHunk) -> QuotedHunk | None:
+    """The hunk without the dividers with which its new text begins or ends; None if one stands in its middle."""
+    added = [at for at, x in enumerate(hunk.lines) if x.kind == "add"]
+    edges = set(takewhile(lambda at: _is_divider(hunk.lines[at].text), added))
+    edges |= set(takewhile(lambda at: _is_divider(hunk.lines[at].text), reversed(added)))
+    kept = tuple(x for at, x in enumerate(hunk.lines) if at not in edges)
+    return None if any(x.kind == "add" and _is_divider(x.text) for x in kept) else replace(hunk, lines=kept)
+
+
+def _is_divider(line: str) -> bool:
+    mark = read_mark(line)
+    return mark is not None and mark.kind == "divide"
+
+
+def _read_sides(block: SearchBlock, old: Numbered, new: Numbered, file: FileLines) -> QuotedHunk:
+    """The two sides without escapes and line numbers, unless the file holds them so."""
+    stated = block.stated_line
+    texts = [text for _, text in old]
+    if not file.stands(texts, Likeness.TRAILING):
+        if (numbered := _without_numbers(old)) is not None:
+            old, stated = numbered[0], numbered[1] - 1
+            new = (_without_numbers(new) or (new, 0))[0]
+        old = [(at, _unescaped(text)) for at, text in old]
+    for _, text in new:
+        if _is_line_note(text) and text not in texts:
+            raise MalformedEdit(
+                f"{block.label}: the new text has a :start_line: line, which belongs above the old text",
+                value=text[:200],
+                remedy="move it there; if it is a line of the file itself, write \\:start_line:",
+            )
+    escaped = {text for _, text in old if text.startswith("\\")}
+    new = [(at, text if text in escaped else _unescaped(text)) for at, text in new]
+    return hunk_of_replacement(block.label, old, new, stated_line=stated)
+
+
+def _is_line_note(line: str) -> bool:
+    return len(line) < MAX_MARK and _LINE_NOTE.match(line.strip()) is not None
+
+
+def _unescaped(text: str) -> str:
+    r"""The line without the backslash that tells a fence or line note of the file from the block's own (`\=======`)."""
+    if not text.startswith("\\") or len(text) > MAX_MARK:
+        return text
+    bare = text[1:]
+    is_mark = read_mark(bare) is not None or _is_line_note(bare)
+    return bare if is_mark or bare.startswith(("<<<<<<<", ">>>>>>>", "-------")) else text
+
+
+def _without_numbers(side: Numbered) -> tuple[Numbered, int] | None:
+    """Text whose every line starts with its number (`12 | x`), without them, and the first number."""
+    found: Numbered = []
+    numbers: list[int] = []
+    for at, text in side:
+        head = text[:12].lstrip()
+        digits = head[: len(head) - len(head.lstrip("0123456789"))]
+        rest = text.lstrip()[len(digits) :].lstrip(" ")
+        if not digits or rest[:1] not in ("|", "\t", "→"):
+            return None
+        numbers.append(int(digits))
+        found.append((at, rest[1:].removeprefix(" ") if rest[0] == "|" else rest[1:]))
+    return (found, numbers[0]) if numbers and all(a + 1 == b for a, b in pairwise(numbers)) else None

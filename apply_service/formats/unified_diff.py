@@ -1,0 +1,466 @@
+"""Unified diffs: git's, and the sloppy ones that models write, read into file changes, and as an edit format.
+
+A hunk whose counts agree with its lines is read by them, so that content which looks like a header stays content.  Any
+other hunk (wrong counts, `@@ ... @@`, none) ends where something begins that can't be part of it.  Lines between hunks
+that are no headers are handed back as strays, never skipped silently.  A hunk whose context stands in the file once
+determines the result, wherever its line numbers point.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise, takewhile
+from typing import NamedTuple
+
+from apply_service.errors import MalformedEdit
+from apply_service.formats.file_change import Action, FileChange, PatchText, pick_change, predict_change
+from apply_service.formats.hunks import QuotedHunk, Trust, signed_lines
+from apply_service.merge.merge import merge
+from apply_service.merge.signed import is_signed
+from apply_service.protocols import EditContext
+from apply_service.text.english import is_sentence
+from apply_service.text.fences import is_around, is_fence
+from apply_service.text.fidelity import MARK, normalise, split_ends
+from apply_service.text.line_search import FileLines, Likeness
+from apply_service.text.paths import is_same_file
+from apply_service.types import Prediction
+
+HUNK_HEADER = re.compile(r"^@@+(?:\s|$)")
+_NUMBERS = re.compile(r"^@@ +-(\d{1,9})(?:,(\d{1,9}))? +\+(\d{1,9})(?:,(\d{1,9}))? *@@(.*)$")
+_STAMP = re.compile(r"\s+\d{4}-\d\d-\d\d[ T].*$")
+_SIGNATURE = re.compile(r"^-- ?$")
+_IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"')
+_MODE = re.compile(r"(old|new|new file|deleted file) mode (.*)$")
+_VERSION = re.compile(r"^\d+\.[\w. ()-]+$")
+"""git ends a mailed diff with a signature and its version."""
+_PREAMBLE = re.compile(
+    r"^(?:commit [0-9a-f]{7,}|From [0-9a-f]{7,} |"
+    r"(?:From|Author|AuthorDate|Commit|CommitDate|Date|Subject|Index|Merge): ?|"
+    r"={20,}$|---$|    |\S.* \| +\d+ [+-]*$| \S.* \| +(?:\d+|Bin)| \d+ files? changed|index [0-9a-f]{6,}|-- ?$|"
+    r"\d+\.\d+[\d.]*$| (?:create|delete) mode | rename .* => | mode change )"
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+"""After a backslash in a quoted path; anything else stands for itself."""
+SIGNS = (" ", "+", "-")
+MAX_MISCOUNT = 3
+"""Lines by which models miscount a hunk that is complete."""
+MAX_LENGTH = 4096
+"""Of a header line, as of a path."""
+PREFIXES = ("a/", "b/", "i/", "w/", "c/", "o/")
+NOTHING = "/dev/null"
+REGULAR = "100"
+"""How git's modes of regular files begin; others are links and submodules."""
+
+
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The original with the diff's hunks for this file applied; both texts may be as they came, with their line
+    ends and byte-order marks.  Without any header, lines with signs are read as a snippet."""
+    trust = Trust()
+    lf, lf_update = normalise(original), normalise(update)
+    lines = lf_update.split("\n")
+    has_header = any(HUNK_HEADER.match(line) for line in lines)
+    if not has_header and not any(starts_diff(lines, at) for at in range(len(lines))):
+        if not is_signed(lf.split("\n"), lines):
+            raise _no_hunk(lf_update)
+        return merge(lf, lf_update, **about._asdict())
+    text = parse_diff(lf_update)
+    hunks = [hunk for change in text.changes for hunk in change.hunks]
+    if hunks and not has_header and (text.strays or any(hunk.old == hunk.new for hunk in hunks)):
+        raise MalformedEdit(
+            "the diff has no @@ lines, and some of its lines do not begin with a blank, - or +",
+            value=update[:200],
+            remedy="begin each hunk with @@, and each of its lines with a blank, - or +",
+        )
+    if text.strays:
+        trust.doubt(f"line {text.strays[0] + 1} belongs to no hunk and was left out")
+    return apply_change(original, update, pick_change(text.changes, about.path, trust), trust)
+
+
+def _no_hunk(update: str) -> MalformedEdit:
+    return MalformedEdit("the diff has no hunk", value=update[:200], remedy="send hunks: @@, then - and + lines")
+
+
+# -- applying ----------------------------------------------------------------------------------------------------------
+def apply_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
+    """The file after its change, which was read from `update` without its line ends; both texts are as they came.
+
+    Where what the hunks quote stands in the file to the byte, line ends and byte-order mark included, what they add is
+    taken to the byte, as git does; otherwise line ends and mark are the file's.
+
+    Raises MalformedEdit, NeedsMoreContext: as `predict_change`; MalformedEdit also where the byte-order mark would go.
+    """
+    exact = _with_returns(change, original, update)
+    if exact is None:
+        return predict_change(normalise(original), normalise(update), change, trust)
+    return _without_ends(predict_change(original, update, exact, trust), original, normalise(update))
+
+
+def _with_returns(change: FileChange, original: str, update: str) -> FileChange | None:
+    r"""The change with a `\r` in each line that has one, where it says more so and fits; None where it does not."""
+    if not ("\r" in original or "\r" in update or MARK in original or MARK in update):
+        return None
+    if "\n" not in update or ("\r" in original and "\n" not in original):
+        return None
+    _, ends = split_ends(update)
+    file, hunks = FileLines(original), []
+    for hunk in change.hunks:
+        lines = tuple(
+            line._replace(text=line.text + "\r") if ends[line.update_line] == "\r\n" else line for line in hunk.lines
+        )
+        is_told = all(ends[line.update_line - 1] == "\n" for line in lines[:1] if line.update_line)
+        hunks.append(replace(hunk, lines=lines))
+        if not is_told or (hunks[-1].old and not file.stands(hunks[-1].old, Likeness.EXACT)):
+            return None
+    return replace(change, hunks=tuple(hunks))
+
+
+def _without_ends(exact: Prediction, original: str, lf_update: str) -> Prediction:
+    """The same prediction in lines without ends, which are told beside them.  Raises MalformedEdit: the byte-order mark
+    would not stand where it stands."""
+    lines, update_lines = normalise(original).split("\n"), lf_update.split("\n")
+    written = [op for op in exact.ops if op.kind != "drop"]
+    texts = [op.text.removesuffix("\r") for op in written[:-1]] + [op.text for op in written[-1:]]
+    ends = tuple("\r\n" if op.text.endswith("\r") else "\n" for op in written[:-1])
+    if written and original.startswith(MARK):
+        is_elsewhere = any(op.original_line == 0 for op in written[1:])
+        is_another = written[0].original_line not in (None, 0)  # a kept line that begins with such a character itself
+        if not texts[0].startswith(MARK) or is_elsewhere or is_another:
+            raise MalformedEdit(
+                "the edit moves or removes the byte-order mark (U+FEFF) that begins the file",
+                value="U+FEFF",
+                remedy="keep it where it is; to remove it, save the file in an editor as UTF-8 without BOM",
+            )
+        texts[0] = texts[0].removeprefix(MARK)
+    ops, rest = [], iter(texts)
+    for op in exact.ops:
+        text = op.text if op.kind == "drop" else next(rest)
+        ops.append(op._replace(text=text if op.original_line is None else lines[op.original_line]))
+        if op.kind == "take" and op.update_line is not None:
+            update_lines[op.update_line] = text
+    return replace(exact, ops=tuple(ops), update_lines=tuple(update_lines), ends=ends)
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+def starts_diff(lines: Sequence[str], at: int) -> bool:
+    """Whether a diff's header stands there: git's, a pair of names, or a hunk's with numbers or with changes below."""
+    line = lines[at]
+    if line.startswith("diff --git "):
+        return True
+    if line.startswith("--- "):
+        below = lines[at + 1] if at + 1 < len(lines) else ""
+        return below.startswith("+++ ") and len(line) > 4 and len(below) > 4
+    if not HUNK_HEADER.match(line):
+        return False
+    if read_hunk_header(line).numbers is not None:
+        return True
+    body = takewhile(lambda text: text[:1] in ("", " ", "+", "-"), lines[at + 1 : at + 200])
+    return any(text[:1] in ("+", "-") for text in body)
+
+
+def is_preamble(line: str) -> bool:
+    """Whether the line is of a kind that commits and mails put before a diff or after it."""
+    return len(line) <= MAX_LENGTH and _PREAMBLE.match(line) is not None
+
+
+class HunkHeader(NamedTuple):
+    """What a hunk's `@@` line says."""
+
+    numbers: tuple[int, int, int, int] | None = None
+    """First line and number of lines, of the old and of the new text."""
+    heading: str = ""
+
+    @property
+    def stated_line(self) -> int | None:
+        """0-based first line; of a hunk without old lines, the line that it comes before."""
+        if self.numbers is None:
+            return None
+        return self.numbers[0] if self.numbers[1] == 0 else max(self.numbers[0] - 1, 0)
+
+
+def read_hunk_header(line: str) -> HunkHeader:
+    """Raises MalformedEdit for a combined diff, which has no single original."""
+    if re.match(r"@@@+ -", line):
+        raise MalformedEdit(
+            "this is a combined diff (of a merge)", value=line[:200], remedy="send a diff of two versions of the file"
+        )
+    if match := _NUMBERS.match(line):
+        old_start, old_count, new_start, new_count = (int(number or 1) for number in match.groups()[:4])
+        return HunkHeader((old_start, old_count, new_start, new_count), match[5].strip())
+    words = line.strip().strip("@").strip().removesuffix("@@").strip()
+    only_stands_for_a_gap = not re.search(r"[^\W\d_]", words) or re.fullmatch(r"(?:[-+]\d+(?:,\d+)?\s*)+", words)
+    return HunkHeader(heading="" if only_stands_for_a_gap else words)
+
+
+def _unquoted(name: str) -> str:
+    """The path that git's C-style quotes stand for.  Raises MalformedEdit where they are not closed."""
+    if not name.startswith('"'):
+        return name
+    if not _IN_QUOTES.fullmatch(name):
+        raise MalformedEdit(
+            "the diff has a file name in quotes that are not closed", value=name[:200], remedy="close the quotes"
+        )
+    data = b"".join(
+        bytes([int(octal, 8) & 255]) if octal else _ESCAPES.get(escape, escape).encode() if escape else plain.encode()
+        for octal, escape, plain in re.findall(r"\\([0-7]{3})|\\(.)|([^\\])", name[1:-1])
+    )
+    return data.decode("utf-8", "replace")
+
+
+def _bare(name: str) -> str:
+    name = _unquoted(name)
+    return name[2:] if name.startswith(PREFIXES) else name
+
+
+# -- parsing -----------------------------------------------------------------------------------------------------------
+def parse_diff(update: str) -> PatchText:
+    """The changes that a diff tells.  Raises MalformedEdit: there is none, or one of a kind that can't be applied
+    (binary, combined)."""
+    text = _Parser(update.split("\n")).run()
+    if not any(change.hunks or change.action != "modify" for change in text.changes):
+        raise _no_hunk(update)
+    return text
+
+
+def _damaged_mode(line: str) -> MalformedEdit:
+    return MalformedEdit(
+        "the diff changes the file mode, but does not say which mode the file had and gets",
+        value=line[:200],
+        remedy="write both, such as `old mode 100644` and `new mode 100755`, or neither",
+    )
+
+
+class _Section:
+    """One file's part of a diff, as it is read."""
+
+    def __init__(self) -> None:
+        self.hunks: list[QuotedHunk] = []
+        self.drift = 0  # lines that the hunks so far add to the file
+        self.has_names = False  # a `---`/`+++` pair was read
+        self._names: dict[str, str] = {}  # by "old" and "new"
+        self._modes: dict[str, str] = {}
+        self._says: set[str] = set()  # "git" (begins with git's own line), "create", "delete", "rename", "copy"
+        self._git_name = ""  # the one name that git's own line says twice
+
+    def read_git_line(self, line: str) -> None:
+        """`diff --git a/x b/x`; names that differ, or hold blanks, are settled by the lines below."""
+        rest = line.removeprefix("diff --git ")
+        half = len(rest) // 2
+        old, new = rest[:half], rest[half + 1 :]
+        if rest.startswith('"'):
+            quoted = _IN_QUOTES.match(rest)
+            end = quoted.end() if quoted else len(rest)
+            old, new = rest[:end], rest[end + 1 :]
+        elif rest[half : half + 1] != " " or old[2:] != new[2:]:
+            old, _, new = rest.partition(" ")
+        self._names = {"old": _bare(old), "new": _bare(new)}
+        self._git_name = self._names["old"] if self._names["old"] == self._names["new"] else ""
+        self._says.add("git")
+
+    def read_header(self, line: str) -> bool:
+        """Take in one of git's extended header lines; False where it is none."""
+        word, _, rest = line.partition(" ")
+        if word == "index" or line.startswith(("similarity index ", "dissimilarity index ")):
+            if match := re.search(r"^index \S+ (\d{6})$", line):
+                self._modes = {"old": match[1], "new": match[1]}
+        elif mode := _MODE.match(line):
+            if not re.fullmatch(r"\d{6}", mode[2]):
+                raise _damaged_mode(line)
+            self._says |= {"deleted file": {"delete"}, "new file": {"create"}}.get(mode[1], set())
+            self._modes["old" if word in ("old", "deleted") else "new"] = mode[2]
+        elif word in ("rename", "copy") and rest.startswith(("from ", "to ")):
+            self._says = (self._says - {"rename", "copy"}) | {word}
+            which, _, name = rest.partition(" ")
+            self._names["old" if which == "from" else "new"] = _unquoted(name)
+        elif line.startswith("Binary files ") or line == "GIT binary patch":
+            raise MalformedEdit(
+                "the diff is of a binary file",
+                value=line[:200],
+                remedy="apply it with git; only text can be edited here",
+            )
+        else:
+            return False
+        return True
+
+    def read_names(self, lines: Sequence[str]) -> None:
+        """Take in `---` and `+++`, or one of them."""
+        self.has_names = True
+        for line in lines:
+            named, tab, _ = line[4 : 4 + MAX_LENGTH].partition("\t")
+            # git ends a name that holds a blank with a tab
+            is_whole = tab or _bare(named) in self._names.values()
+            name = named if is_whole else _STAMP.sub("", named).rstrip()
+            is_old = line.startswith("--- ")
+            if name != NOTHING:
+                if self._git_name and not is_same_file(_bare(name), self._git_name):
+                    raise MalformedEdit(
+                        f"one header of the diff names two files: {self._git_name} and {_bare(name)}",
+                        value=name[:200],
+                        remedy="name one file in `diff --git`, --- and +++; to move it, add `rename from` and `to`",
+                    )
+                self._names["old" if is_old else "new"] = _bare(name)
+            else:
+                self._says.add("create" if is_old else "delete")
+
+    def change(self) -> FileChange:
+        old, new = self._names.get("old", ""), self._names.get("new", "")
+        old, new = old or new, new or old
+        is_new, is_deleted = "create" in self._says, "delete" in self._says
+        says_move = not self._says.isdisjoint(("rename", "copy"))
+        moves = old != new and (says_move or "git" in self._says) and not (is_new or is_deleted)
+        if moves and not (says_move or self.has_names or self.hunks):
+            raise MalformedEdit(
+                "the diff has the header of a file but no change of it: it may be cut short",
+                value=f"{old} {new}"[:200],
+                remedy="send the whole diff; a renamed file has lines `rename from` and `rename to`",
+            )
+        old_mode, new_mode = self._modes.get("old"), self._modes.get("new")
+        if old_mode and not new_mode and not is_deleted:
+            raise _damaged_mode(f"old mode {old_mode}")
+        if old_mode == new_mode and (old_mode or "").startswith(REGULAR):
+            old_mode = new_mode = None
+        sets_mode = (old_mode or new_mode) and not self.hunks
+        action: Action = "rename" if moves else "mode" if sets_mode else "modify"
+        action = "create" if is_new else "delete" if is_deleted else action
+        # git's choice of two names that tell no move: the old one where the new one only adds to it (`f.py.new`)
+        is_old = moves or is_deleted or (new.startswith(old) and not is_new)
+        path, new_path = old if is_old else new, new if moves else None
+        return FileChange(path, action, new_path, tuple(self.hunks), old_mode, new_mode, "copy" in self._says)
+
+
+class _Parser:
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._sections: list[_Section] = []
+        self._last_shown = [at for at, line in enumerate(lines) if line.strip()][-2:]
+        self._last_change = max((at for at, line in enumerate(lines) if line[:1] in ("+", "-")), default=-1)
+        self._last_header = max((at for at, line in enumerate(lines) if HUNK_HEADER.match(line)), default=-1)
+
+    def run(self) -> PatchText:
+        strays: list[int] = []
+        at = below_header = 0
+        while at < len(self._lines):
+            line = self._lines[at]
+            section = self._sections[-1] if self._sections else None
+            # a hunk without a header: right below the names, or where the update holds nothing but + and - lines
+            signs_of_hunk: tuple[str, ...] = ("+", "-") if section is None and at > self._last_header else ()
+            if section is not None and section.has_names and not section.hunks:
+                signs_of_hunk = SIGNS
+            if line.startswith("diff --git "):
+                self._sections.append(_Section())
+                self._sections[-1].read_git_line(line)
+                below_header = at + 1
+            elif n_names := self._count_names(at):
+                if section is None or section.hunks or section.has_names:
+                    section = _Section()
+                    self._sections.append(section)
+                section.read_names(self._lines[at : at + n_names])
+                at += n_names - 1
+            elif section is not None and not section.hunks and section.read_header(line):
+                below_header = at + 1
+            elif HUNK_HEADER.match(line):
+                at = self._read_hunk(at + 1, read_hunk_header(line))
+                continue
+            elif line[:1] in signs_of_hunk:
+                end = self._read_hunk(at, HunkHeader())
+                if end < len(self._lines) and _NUMBERS.match(self._lines[end]):
+                    raise self._no_hunk_of(at)
+                at = end
+                continue
+            elif section is not None and at == below_header and line[:1] in SIGNS and not _SIGNATURE.match(line):
+                raise self._no_hunk_of(at)
+            elif not is_around(line) and not is_preamble(line):
+                strays.append(at)
+            at += 1
+        return PatchText(tuple(section.change() for section in self._sections), tuple(strays))
+
+    def _no_hunk_of(self, at: int) -> MalformedEdit:
+        return MalformedEdit(
+            f"line {at + 1} of the diff belongs to no hunk",
+            value=self._lines[at][:200],
+            remedy="write an @@ line above each hunk, and the names (---, +++) above the first",
+        )
+
+    def _count_names(self, at: int) -> int:
+        """How many lines from here on name the file (`---`, `+++`); one alone must stand right before a hunk."""
+        here, below = self._lines[at], self._lines[at + 1] if at + 1 < len(self._lines) else ""
+        if here.startswith("--- ") and below.startswith("+++ "):
+            return 2
+        return 1 if here.startswith(("--- ", "+++ ")) and HUNK_HEADER.match(below) else 0
+
+    def _read_hunk(self, start: int, header: HunkHeader) -> int:
+        """Take in the hunk whose lines begin there; where it ends."""
+        if not self._sections:
+            self._sections.append(_Section())
+        section = self._sections[-1]
+        counted = None if header.numbers is None else self._counted_end(start, header.numbers[1], header.numbers[3])
+        end = counted if counted is not None else start
+        while counted is None and end < len(self._lines) and not self._ends_hunk(end):
+            end += 1
+        body = list(enumerate(self._lines[start:end], start))
+        while counted is None and body and not body[-1][1]:
+            body.pop()
+        sides = {"+": {"+"}, "-": {"-"}}
+        ended: set[str] = set()  # the sides whose last line has no newline
+        for before, (at, text) in pairwise([(0, ""), *body]):
+            if text.startswith("\\ "):
+                ended |= sides.get(before[1][:1], {"+", "-"})
+            elif text and ended & sides.get(text[:1], {"+", "-"}):
+                raise MalformedEdit(
+                    f"line {at + 1} of the diff follows `\\ No newline at end of file`, which ends the file",
+                    value=text[:200],
+                    remedy="write `\\ No newline at end of file` below the last line alone",
+                )
+        without_newline = {self._lines[at - 1][:1] for at, text in body if text.startswith("\\") and at > start}
+        hunk = QuotedHunk(
+            "hunk",
+            signed_lines(body),
+            stated_line=header.stated_line,
+            scopes=(header.heading,) if header.heading else (),
+            old_lacks_newline=bool(without_newline - {"+"}),
+            new_lacks_newline=bool(without_newline - {"-"}),
+        )
+        if header.numbers is not None:
+            old_start, old_count, new_start, new_count = header.numbers
+            if counted is not None:
+                gap = new_start + (new_count == 0) - old_start - (old_count == 0)
+                hunk = replace(hunk, is_well_formed=gap == section.drift)
+            elif end == len(self._lines):
+                missing = old_count - len(hunk.old), new_count - len(hunk.new)
+                limit = 0 if hunk.lines and hunk.lines[-1].kind != "context" else MAX_MISCOUNT
+                if min(missing) >= 0 and max(missing) > limit:
+                    hunk = replace(hunk, lacking=missing)
+        section.hunks.append(hunk)
+        section.drift += len(hunk.new) - len(hunk.old)
+        return end
+
+    def _counted_end(self, at: int, old: int, new: int) -> int | None:
+        """Where the hunk ends if it has so many old and new lines; None where these numbers can't be right."""
+        while old > 0 or new > 0:
+            if at == len(self._lines) or (sign := self._lines[at][:1] or " ") not in " +-\\":
+                return None
+            # The names of a file and a hunk of it: a count that takes them in is wrong.
+            if self._count_names(at) == 2 and any(map(HUNK_HEADER.match, self._lines[at + 2 : at + 3])):
+                names = (line[4 : 4 + MAX_LENGTH].partition("\t")[0] for line in self._lines[at : at + 2])
+                old_name, new_name = (_STAMP.sub("", name).strip(' "') for name in names)
+                if NOTHING in (old_name, new_name) or is_same_file(_bare(old_name), _bare(new_name)):
+                    return None
+            old -= sign in " -"
+            new -= sign in " +"
+            at += 1
+        if at < len(self._lines) and self._lines[at].startswith("\\"):
+            at += 1
+        goes_on = at < len(self._lines) and self._lines[at][:1] in ("+", "-", " ") and not self._ends_hunk(at)
+        return None if old or new or goes_on else at
+
+    def _ends_hunk(self, at: int) -> bool:
+        line = self._lines[at]
+        is_header = HUNK_HEADER.match(line) or line.startswith("diff --git ") or self._count_names(at) == 2
+        if is_header or (is_fence(line) and line[:1] in "`~"):
+            return True
+        if _SIGNATURE.match(line):
+            return at == self._last_shown[0] and _VERSION.match(self._lines[self._last_shown[-1]]) is not None
+        # below a blank line, a word at the left edge and no sign of the hunk's begin a paragraph
+        starts_prose = at > 0 and not self._lines[at - 1] and line[:1].isalpha() and " " in line.strip()
+        return at > self._last_change and (is_sentence(line) or starts_prose)

@@ -1,0 +1,177 @@
+"""V4A patches (`*** Begin Patch`), read into file changes, and as an edit format.
+
+    *** Begin Patch
+    *** Update File: path          *** Add File: path          *** Delete File: path
+    *** Move to: new path          +every line
+    @@ class A
+    @@ def f(self):
+     context
+    -old
+    +new
+    *** End of File
+    *** End Patch
+
+Directives stand at the start of their line; in a hunk every line has its sign, so that content never becomes a
+directive.  There are no line numbers: a hunk is found by its context, below the scopes that its `@@` lines name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from apply_service.errors import MalformedEdit
+from apply_service.formats.file_change import Action, FileChange, PatchText, pick_change, predict_change
+from apply_service.formats.hunks import HunkLine, QuotedHunk, Trust, signed_lines
+from apply_service.formats.unified_diff import read_hunk_header
+from apply_service.protocols import EditContext
+from apply_service.text.fences import is_around
+from apply_service.types import Prediction
+
+BEGIN, END, END_OF_FILE, DIRECTIVE = "*** Begin Patch", "*** End Patch", "*** End of File", "*** "
+FILE_WORDS: dict[str, Action] = {"*** Update File:": "modify", "*** Add File:": "create", "*** Delete File:": "delete"}
+MOVE_WORDS = ("*** Move to:", "*** Rename to:")
+MIN_WORDS = 3
+"""Fewer words right below a patch are no prose: they may be a piece of it."""
+CALLS = ("apply_patch", "applypatch", "%%bash", "bash -lc", "$ apply_patch", "cat <<", "<<", "EOF", "'EOF'", "PATCH")
+
+
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The original with the patch's hunks for this file applied; what stands around the patch is left out."""
+    trust = Trust()
+    return predict_change(original, update, pick_change(parse_v4a(update).changes, about.path, trust), trust)
+
+
+def is_patch_line(line: str) -> bool:
+    """Whether the line can only be the beginning of a patch."""
+    return line.rstrip() == BEGIN or _read_file_line(line) is not None
+
+
+def is_call(line: str) -> bool:
+    """Whether the line only hands the patch over to a program, or ends that (`apply_patch <<'EOF'`, `EOF`)."""
+    return len(line) < 400 and (line.strip().startswith(CALLS) or line.strip() == BEGIN)
+
+
+def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """The lines of every patch, its own first and last line included; the end of one that has none is the last line.
+
+    Inside a patch an end with blanks before it is one only where no line follows that could be a patch's.
+    """
+    spans: list[tuple[int, int]] = []
+    is_padded = not any(is_patch_line(line) for line in lines)
+    at = 0
+    while at < len(lines):
+        if not (is_patch_line(lines[at]) or (is_padded and lines[at][:200].strip() == BEGIN)):
+            at += 1
+            continue
+        end = at + 1
+        padded: int | None = None
+        while end < len(lines) and lines[end].rstrip() != END:
+            if lines[end].strip() == BEGIN and lines[end][:1] not in ("+", "-", " "):
+                break
+            if lines[end][:1] == " " and len(lines[end]) < 200 and lines[end].strip() == END:
+                padded = end
+            end += 1
+        if end == len(lines) and padded is not None:
+            end = padded
+        spans.append((at, min(end, len(lines) - 1)))
+        at = end + 1
+    return spans
+
+
+def parse_v4a(update: str) -> PatchText:
+    """The changes that the patches of an update tell.  Raises MalformedEdit: there is no patch, it has no end, or a
+    line that does not belong."""
+    lines = update.split("\n")
+    spans = patch_spans(lines)
+    if not spans:
+        raise _malformed("there is no *** Begin Patch", lines[0])
+    changes: list[FileChange] = []
+    outside = set(range(len(lines)))
+    for begin, end in spans:
+        if lines[end].strip() != END:
+            raise _malformed("there is no *** End Patch: the patch may be cut short", lines[end])
+        outside -= set(range(begin, end + 1))
+        changes += _read_changes(lines, range(begin + (lines[begin].strip() == BEGIN), end))
+    strays = tuple(at for at in sorted(outside) if not is_around(lines[at]) and not is_call(lines[at]))
+    ends = {end for _, end in spans}
+    for at in strays:
+        if at - 1 in ends and len(lines[at].split()) < MIN_WORDS:
+            raise _malformed(f"line {at + 1} right after the patch does not belong to it", lines[at])
+    return PatchText(tuple(changes), strays)
+
+
+def _read_changes(lines: Sequence[str], rows: range) -> Iterator[FileChange]:
+    """The changes of one patch, whose inner lines are `rows`."""
+    at = next((at for at in rows if lines[at].strip()), rows.stop)
+    if at == rows.stop:
+        raise _malformed("the patch changes no file", "")
+    while at < rows.stop:
+        named = _read_file_line(lines[at].lstrip(" \t"))
+        if named is None:
+            raise _malformed(f"line {at + 1} should name a file", lines[at])
+        action, path = named
+        end = next((k for k in range(at + 1, rows.stop) if _read_file_line(lines[k]) is not None), rows.stop)
+        body = range(at + 1, end)
+        if action == "modify":
+            line = lines[body[0]] if body else ""
+            new_path = line.partition(":")[2].strip() if line.startswith(MOVE_WORDS) else ""
+            hunks = tuple(_read_hunks(lines, body[1:] if new_path else body))
+            if not hunks and not new_path:
+                raise _malformed(f"the patch names {path} but does not change it", "")
+            yield FileChange(path, "rename" if new_path else action, new_path or None, hunks)
+        elif action == "create":
+            if bare := next((k for k in body if lines[k].strip() and lines[k][0] != "+"), None):
+                raise _malformed(f"line {bare + 1} of the new file {path} has no +", lines[bare])
+            added = tuple(HunkLine("add", lines[k][1:], k) for k in body if lines[k][:1] == "+")
+            yield FileChange(path, action, None, (QuotedHunk("hunk", added),))
+        else:
+            end = next((k for k in body if lines[k].strip()), end)
+            yield FileChange(path, action)
+        at = end
+
+
+def _read_hunks(lines: Sequence[str], rows: range) -> Iterator[QuotedHunk]:
+    """Each hunk: scopes, then lines, up to the next `@@`, the end of the file or that of the part."""
+    at = rows.start
+    while at < rows.stop:
+        scopes: list[str] = []
+        stated: int | None = None
+        while at < rows.stop and lines[at].startswith("@@"):
+            header = read_hunk_header(lines[at])
+            stated = header.stated_line if header.stated_line is not None else stated
+            scopes += [header.heading] if header.heading else []
+            at += 1
+        start = at
+        while at < rows.stop and not lines[at].startswith(("@@", DIRECTIVE)):
+            at += 1
+        end = at
+        while end > start and not lines[end - 1]:
+            end -= 1
+        body = lines[start:end]
+        is_at_end = at < rows.stop and lines[at].rstrip() == END_OF_FILE
+        if at < rows.stop and lines[at].startswith(DIRECTIVE) and not is_at_end:
+            raise _malformed(f"line {at + 1} is not a directive of a patch", lines[at])
+        at += is_at_end
+        if scopes and not body:
+            raise _malformed(f"line {at} names a place but no change follows", lines[at - 1])
+        signed = signed_lines(list(enumerate(body, start)))
+        hunk = QuotedHunk("hunk", signed, stated, tuple(scopes), scopes_bind=True, is_at_end=is_at_end)
+        if signed:
+            yield hunk
+
+
+def _read_file_line(line: str) -> tuple[Action, str] | None:
+    """The action and the path of a line that names a file."""
+    for words, action in FILE_WORDS.items():
+        if line.startswith(words):
+            path = line[len(words) :].strip()
+            return (action, path) if path else None
+    return None
+
+
+def _malformed(message: str, line: str) -> MalformedEdit:
+    return MalformedEdit(
+        message,
+        value=line[:200],
+        remedy="write *** Begin Patch, *** Update File: path, @@ scope, context and -/+ lines, *** End Patch",
+    )

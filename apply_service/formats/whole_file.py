@@ -1,0 +1,165 @@
+"""The whole new file as an edit format, and fences that may hold one.
+
+A text is surely the whole file only where the request names the format: a snippet without markers looks the same, and
+overwriting a file with one is what users of such tools complain of most.  The only fence of a reply is weighed: where
+it begins as a file does, both readings are made (`beside_snippet`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from apply_service.errors import MalformedEdit
+from apply_service.formats.hunks import Trust
+from apply_service.protocols import EditContext
+from apply_service.text.english import is_sentence
+from apply_service.text.fences import PAGE_TITLES, PROSE_TITLES, SHELLS, Fence, find_fences
+from apply_service.text.lines import header_name, is_import
+from apply_service.text.markers import is_marker, strip_comment
+from apply_service.text.paths import is_prose, is_same_file
+from apply_service.types import Certainty, Prediction
+
+MIN_SHARE = 0.4
+"""A result with a smaller share of the original's characters and lines may be cut short."""
+MIN_LINES = 10
+"""Shorter originals are not guarded."""
+MANY_LINES = 10
+"""A fence of so many lines shows more than one place."""
+FEW_KNOWN, HALF = 0.3, 0.5
+"""A snippet has a larger share of lines of the file: it shows where it belongs."""
+MOST = 0.6
+"""A fence with more than this share of the file's lines may be the file."""
+_OPENINGS = ("#!", "<!doctype", "<?xml", "<?php", "package ")
+"""With such a line a file begins, and nothing else does."""
+WHOLE_OR_PART = "the fence may hold the whole file, or a part of it"
+
+
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The update as the file, out of its fence; the final newline stays as in the original."""
+    lines = update.split("\n")
+    trust = Trust()
+    fence = file_fence(lines, about.path, original)
+    start, end = (0, len(lines)) if fence is None else (fence.opening + 1, fence.closing)
+    end -= end == len(lines) and lines[-1] == ""
+    if fence is None:
+        first = next((line for line in lines if line.strip()), "")
+        if is_sentence(first) and first not in original and find_fences(lines):
+            trust.doubt("the first line may be a remark about the file")
+    else:
+        if fence.closing == len(lines):
+            trust.doubt("the code block with the file has no end: the file may be cut short")
+        if is_prose(about.path) and fence.path is None and fence.language not in PROSE_TITLES:
+            trust.doubt("the marks of a code block around the whole file were removed")
+        if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, about.path):
+            trust.doubt(f"the edit names another file: {fence.path}")
+    old, new = original.split("\n"), lines[start:end]
+    marker = next((text for text in new if is_marker(text) and text not in old), None)
+    if marker is not None and original.strip():
+        trust.guess(f"a line is a marker for omitted code, so this is not the whole file: {marker.strip()[:80]!r}")
+    n_new = sum(len(text) + 1 for text in new)
+    if len(old) > MIN_LINES and n_new < MIN_SHARE * len(original) and len(new) < MIN_SHARE * len(old):
+        trust.doubt(f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
+    ends_open = fence is None and lines[-1] != ""
+    has_newline = original.endswith("\n") if original.strip() else not ends_open
+    return trust.prediction_of(original, "\n".join([*new, ""] if has_newline else new), lines)
+
+
+def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence | None:
+    """The fence whose inside is the file; None where the text itself is.  Raises MalformedEdit: several, and none is
+    known to be this file."""
+    fences = find_fences(lines)
+    if not fences:
+        return None
+    shown = [at for at, line in enumerate(lines) if line.strip()]
+    first, last = fences[0], fences[-1]
+    wraps_all = first.opening == shown[0] and last.closing >= shown[-1]
+    mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, path)]
+    inside = {at for fence in fences for at in range(fence.opening, fence.closing + 1)}
+    outside = [line for at, line in enumerate(lines) if at not in inside]
+    known = {line.strip() for line in original.split("\n")} - {""}
+    is_beside_code = any(line.strip() in known for line in outside)
+    if is_prose(path):
+        if not mine:
+            is_titled = first.language in PAGE_TITLES
+            if wraps_all and is_titled:
+                return Fence(first.opening, last.closing, first.title)
+            body = [lines[at] for at in first.body if lines[at].strip()]
+            is_most = 2 * len(known.intersection(line.strip() for line in body)) > len(known)
+            is_page = is_most or (body != [] and body[0].startswith("# "))
+            is_alone = len(fences) == 1 and (wraps_all or is_titled or (is_page and not is_beside_code))
+            return first if is_alone else None
+    elif wraps_all and len(fences) > 1 and not (first.path or any(fence.path or fence.title for fence in fences[1:])):
+        # fences inside the file have cut the outer one short
+        return Fence(first.opening, shown[-1] if last.opening == shown[-1] else last.closing, first.title)
+    elif not mine:
+        if is_beside_code or any(line[:1] in " \t" for line in outside if line.strip()):
+            return None
+        if len(fences) > 1:
+            mine = [fence for fence in fences if fence.language not in SHELLS]
+    candidates = mine or fences
+    if len(candidates) > 1:
+        raise MalformedEdit(
+            "the reply has several code blocks, and it is not clear which of them is this file",
+            value=path,
+            limit=[fence.path for fence in fences],
+            remedy="send the file's name in the reply as `path`, or send only the code block of this file",
+        )
+    return candidates[0]
+
+
+def beside_snippet(original: str, body: str, snippet: Prediction) -> Prediction:
+    """What the only fence of a reply, without markers, makes of the file: `snippet` is the merge as a part of it.
+
+    Where the fence as the whole file is the same text and leaves little of the file out, nothing is in doubt.  Else the
+    likelier of the two is taken: the whole file with a doubt, and a part whose merge is in doubt with one more reason.
+    Counted on fences made of commits, of rewritten files and of snippets without markers: 393 of 393 were right where
+    both readings agree, 138 of 142 that were taken for the whole file.
+    """
+    whole = predict(original, body, EditContext(None))
+    look = _look_at(original.split("\n"), body.split("\n"))
+    if look is None or whole.certainty is Certainty.GUESS:
+        return snippet
+    if whole.text == snippet.text:
+        return whole if look.has_all else snippet
+    if look.is_likelier:
+        trust = Trust()
+        for reason in (WHOLE_OR_PART, *whole.reasons):
+            trust.doubt(reason)
+        return trust.prediction_of(original, whole.text, body.split("\n"))
+    is_doubted = look.is_likely and snippet.certainty is not Certainty.CERTAIN
+    return replace(snippet, reasons=(WHOLE_OR_PART, *snippet.reasons)) if is_doubted else snippet
+
+
+class _Look(NamedTuple):
+    """How much a fence that begins as a file does looks like the whole file."""
+
+    has_all: bool
+    """It has all outermost names and half of the lines of the file."""
+    is_likelier: bool
+    """It is more likely the file than a part."""
+    is_likely: bool
+
+
+def _look_at(old: Sequence[str], new: Sequence[str]) -> _Look | None:
+    """The look of a fence beside the lines of the file; None if it begins as a part does."""
+    old, new = ([line.rstrip() for line in lines if line.strip()] for lines in (old, new))
+    if not old or not new:
+        return None
+    opens = new[0].lower().startswith(_OPENINGS)
+    opens = opens or (new[0][0] == old[0][0] and not any(map(str.isalnum, "".join(old))))  # `{}` is as good as empty
+    is_noted = all(strip_comment(lines[0]).is_comment for lines in (old, new)) and new[0][:1] not in (" ", "\t")
+    if not (opens or is_noted or new[0] == old[0] or is_import(new[0])):
+        return None
+    told, shown = ({line.strip() for line in lines if sum(map(str.isalnum, line)) > 2} for lines in (old, new))
+    names, own = ({header_name(x) for x in lines if x[:1] not in (" ", "\t")} - {None} for lines in (old, new))
+    known, covers = len(told & shown) / max(1, len(shown)), len(names & own) / len(names) if names else 1.0
+    ends, is_long = new[-1] == old[-1], len(new) >= MANY_LINES and len(new) > MIN_SHARE * len(old)
+    return _Look(
+        covers == 1.0 and 2 * len(told & shown) >= len(told),
+        (known < FEW_KNOWN and (opens or is_long))
+        or (ends and covers == 1.0 and len(names) > 1)
+        or (is_long and known < HALF and names != set() and covers >= HALF),
+        ends or len(new) > MOST * len(old),
+    )

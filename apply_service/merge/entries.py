@@ -1,0 +1,96 @@
+"""What a part of a JSON file leaves out: the entries of the file's objects beside those that it shows.
+
+For files with one entry in a line, by keys and brackets alone, so that comments are no matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from apply_service.text.lines import balance
+from apply_service.text.markers import strip_comment
+
+MIN_GAPS = 2
+"""Places where a part leaves entries out; the one place of a text may be a deletion."""
+MAX_DEPTH = 20
+"""Objects inside one another, in a text that is read."""
+_ENTRY = re.compile(r'"(?P<key>(?:[^"\\]|\\.){1,200})"\s*:\s*(?P<value>.*)')
+
+Path = tuple[str, ...]
+
+
+class JsonEntry(NamedTuple):
+    """A key of an object, on lines `first` to `last`."""
+
+    key: str
+    first: int
+    last: int
+
+
+class LeftOut(NamedTuple):
+    """`line` of the part, behind which entries of the file are left out.  `ends_entry`: it ends an entry."""
+
+    line: int
+    ends_entry: bool
+
+
+def read_objects(lines: Sequence[str]) -> dict[Path, tuple[int, list[JsonEntry]]] | None:
+    """The objects inside objects by their keys: the line that opens each, and its entries.  None for another text."""
+    solid = [i for i, line in enumerate(lines) if line.strip() and not strip_comment(line).is_comment]
+    if len(solid) < 2 or lines[solid[0]].strip() != "{" or lines[solid[-1]].strip() != "}":
+        return None
+    objects: dict[Path, tuple[int, list[JsonEntry]]] = {(): (solid[0], [])}
+    path: Path = ()
+    depth = 0  # of brackets inside a value that is no object
+    for i in solid[1:-1]:
+        text = lines[i].strip()
+        entries = objects[path][1]
+        if depth:
+            depth += balance([text])
+            entries[-1] = entries[-1]._replace(last=i)
+            continue
+        match = _ENTRY.match(text)
+        if match is None:
+            if text.rstrip(",") != "}" or not path:
+                return None
+            path = path[:-1]
+            entries = objects[path][1]
+            entries[-1] = entries[-1]._replace(last=i)
+            continue
+        entries.append(JsonEntry(match["key"], i, i))
+        if match["value"] == "{":
+            if len(path) == MAX_DEPTH:
+                return None
+            path = (*path, match["key"])
+            objects[path] = (i, [])
+        else:
+            depth = balance([match["value"]])
+    return objects if not path and not depth else None
+
+
+def find_left_out(original: Sequence[str], part: Sequence[str]) -> list[LeftOut]:
+    """Where the part leaves out entries of the file, if it does so in several places and in the file's order."""
+    shown = read_objects(part)
+    whole = read_objects(original) if shown is not None else None
+    if shown is None or whole is None:
+        return []
+    found: list[LeftOut] = []
+    for path, (opening, entries) in shown.items():
+        if path not in whole:
+            continue
+        order = {entry.key: n for n, entry in enumerate(whole[path][1])}
+        known = [order[entry.key] for entry in entries if entry.key in order]
+        if any(a >= b for a, b in pairwise(known)):
+            return []
+        at = -1
+        """The last entry of the file that is shown so far."""
+        above = LeftOut(opening, ends_entry=False)
+        for entry in entries:
+            n = order.get(entry.key, at)
+            found += [above] if n > at + 1 else []
+            at, above = n, LeftOut(entry.last, ends_entry=True)
+        found += [above] if at < len(order) - 1 else []
+    return found if len(found) >= MIN_GAPS else []

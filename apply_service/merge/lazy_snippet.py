@@ -1,0 +1,30 @@
+"""Lazy snippets: parts of the new file with markers ("... existing code ...") for what stays.
+
+The format that takes whatever no other format is sure of.  The work is done by `merge`.
+"""
+
+from __future__ import annotations
+
+from apply_service.errors import EmptyUpdate, TooLarge
+from apply_service.merge.merge import merge
+from apply_service.protocols import EditContext
+from apply_service.types import Prediction
+
+MAX_CHARACTERS = 32_000_000
+
+
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The predicted merge.  Raises EmptyUpdate: the snippet has no visible character; TooLarge: the texts are too large
+    to align."""
+    if not update.strip():
+        raise EmptyUpdate("the snippet is empty", remedy="send the lines that change, with markers for the rest")
+    if len(original) + len(update) > MAX_CHARACTERS:
+        raise TooLarge(
+            "original and snippet are too large to merge",
+            value=len(original) + len(update),
+            limit=MAX_CHARACTERS,
+            remedy="send a smaller file",
+        )
+    if "\r" not in original:  # then none of its lines is quoted with one, and each ends a line
+        update = update.replace("\r", "\n")
+    return merge(original, update, **about._asdict())

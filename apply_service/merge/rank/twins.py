@@ -1,0 +1,388 @@
+"""Twins: other places of the file that a changed block fits as well as the one where it was put.
+
+Judges a finished merge.  A block fits a place if the file has there all lines that the block shows unchanged, but for
+blanks at their ends, and if what it replaces there is as like its new lines as what it replaces here.  What tells one
+place from the others is a header that the snippet shows above the block, the order of the blocks, or a word.  Nothing
+that was learnt counts here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from rapidfuzz import fuzz, process
+
+from apply_service.merge.candidates import NO_SCOPE
+from apply_service.merge.quotes import Merge
+from apply_service.merge.reading import SECTIONED, ReadSnippet
+from apply_service.text.lines import header_name, indent_of, is_branch, is_closer, leading
+from apply_service.text.markers import Role
+from apply_service.types import LineOp
+
+MAX_PLACES = 200
+"""Places of one line that are compared."""
+SLACK = 2
+"""How many lines more than here a block may replace at another place."""
+AS_LIKE = 5.0
+"""Two replaced stretches are as like the new lines if their similarities (0 to 100) differ by no more."""
+MIN_LIKE = 60.0
+"""The least similarity of a replaced line to the new one, where the block shows nothing else."""
+_WORD = re.compile(r"`(\w+)`|(\w+)\(|[^\W\d]\w{2,}")
+"""A short word counts as a name only in backticks or before a bracket."""
+_ANY_WORD = re.compile(r"\w+")
+COMMON = frozenset(
+    ("the", "and", "for", "with", "from", "into", "this", "that", "its", "rest", "code", "existing", "unchanged",
+     "same", "keep", "kept", "stays", "stay", "as", "is", "other", "others", "remaining", "remains", "file", "line",
+     "lines",
+     "previous", "above", "below", "more", "new", "add", "function", "class", "method", "test")
+)  # fmt: skip
+"""Words that name nothing, as markers and sentences around code have them."""
+MIN_REMOVED = 4
+"""The least lines that go and come where another place needs one changed line."""
+_HEADING = re.compile(r"(#{1,6})\s|\[")
+
+
+class Twin(NamedTuple):
+    """Another place of a changed block: its first line of the file, and the merge with the block there; None where
+    that merge can't be written without a guess.  `is_named`: words name this place, and not the one that was taken."""
+
+    line: int
+    ops: Merge | None
+    is_named: bool
+
+
+class _Part:
+    """A block that changes something: the operations `start:stop` of a merge."""
+
+    def __init__(
+        self, reading: ReadSnippet, ops: Merge, span: tuple[int, int], rows: Sequence[int], *, shows_old: bool
+    ) -> None:
+        self.lines, self.index = reading.original, reading.index
+        self.rows = [] if shows_old else [(i, reading.texts[i]) for i in rows]
+        """The block's lines, by their numbers in the update."""
+        start, stop = span
+        self.ops, self.start, self.stop = ops, start, stop
+        self.own = ops[start:stop]
+        self.span = [op.original_line for op in self.own if op.original_line is not None]
+        kinds = {"both", "drop"} if shows_old else {"both"}
+        shown = [op.original_line for op in self.own if op.kind in kinds and op.text.strip()]
+        self.shows_lines = bool(shown)
+        gone = [op.original_line for op in self.own if op.kind == "drop" and op.text.strip()]
+        self.held = [j for j in shown or gone if j is not None]
+        """The lines of the file that say where the block goes: those that it shows, or else those that it replaces."""
+        self.closes_only = all(is_closer(self.lines[j]) for j in self.held)
+        names = [{header_name(op.text) for op in self.own if op.kind == kind} - {None} for kind in ("drop", "take")]
+        self.names = names[0] & names[1]
+        """What the block defines again."""
+        above = (op.original_line for op in reversed(ops[: start + 1]) if op.original_line is not None)
+        self.at = self.held[0] if self.held else next(above, 0)
+        """A line of the file where the block was put."""
+
+    @cached_property
+    def new(self) -> list[str]:
+        """The new lines below each held line, up to the next one."""
+        found: dict[int, list[str]] = {j: [] for j in self.held}
+        at = None
+        for op in self.own:
+            at = op.original_line if op.original_line in found else at
+            if op.kind == "take" and op.text.strip() and at is not None:
+                found[at].append(op.text)
+        return ["\n".join(texts) for texts in found.values()]
+
+    def places(self) -> Iterator[list[int]]:
+        """The lines that stand for the held ones at every other place of the file."""
+        if not self.shows_lines and len(self.held) == 1 and self.new[0] and "\n" not in self.new[0]:
+            yield from self._like_places()
+            return
+        if not self.held:
+            return
+        n = min(range(len(self.held)), key=lambda n: self.index.count(self.lines[self.held[n]]))
+        for j in self.index.places(self.lines[self.held[n]])[:MAX_PLACES]:
+            ahead, behind = (self._follow(n, j, step) for step in (1, -1))
+            if ahead is not None and behind is not None:
+                there = [*behind[::-1], j, *ahead]
+                if there != self.held and self._is_as_like(there):
+                    yield there
+
+    def _defines_as_much(self, there: Sequence[int]) -> bool:
+        """Whether the names that the block defines again are defined there too."""
+        low, high = there[0] - self.held[0] + self.span[0], there[-1] - self.held[-1] + self.span[-1] + 1
+        return self.names <= {header_name(line) for line in self.lines[max(0, low) : high]}
+
+    def _like_places(self) -> Iterator[list[int]]:
+        """The lines that a single new line, without any line beside it, may replace as well."""
+        new, here = self.new[0].strip(), self.index.stripped[self.held[0]]
+        least = max(MIN_LIKE, fuzz.ratio(new, here))
+        for _, _, j in process.extract(
+            new, self.index.stripped, scorer=fuzz.ratio, score_cutoff=least, limit=MAX_PLACES
+        ):
+            if j != self.held[0] and self._defines_as_much([j]):
+                yield [j]
+
+    def _follow(self, n: int, j: int, step: int) -> list[int] | None:
+        """The places of the held lines before or behind number `n`, which stands at line `j`; None if one lacks."""
+        found = []
+        beyond = range(n, len(self.held) - 1) if step > 0 else range(n, 0, -1)
+        for k in beyond:
+            text = self.index.stripped[self.held[k + step]]
+            usual = abs(self.held[k + step] - self.held[k])
+            most = usual + SLACK if usual > 1 else usual
+            near = (j + step * by for by in sorted(range(1, most + 1), key=lambda by: abs(by - usual)))
+            place = next((at for at in near if 0 <= at < len(self.lines) and self.index.stripped[at] == text), None)
+            if place is None:
+                return None
+            found.append(j := place)
+        return found
+
+    def _is_as_like(self, there: Sequence[int]) -> bool:
+        """Whether what the block replaces there is as like its new lines as what it replaces here."""
+        moves = any(self.lines[j] != self.lines[k] for j, k in zip(self.held, there, strict=True))
+        if self.closes_only and moves and not self._replaces(there):
+            return False  # an indentation is all that a closing line says
+        for (a, b), (c, d), new in zip(pairwise(self.held), pairwise(there), self.new, strict=False):
+            here, other = ("\n".join(filter(str.strip, self.lines[x + 1 : y])) for x, y in ((a, b), (c, d)))
+            if here == other:
+                continue
+            # A removal where nothing stands is another edit, and so are new lines unlike those that they would replace.
+            if not (other or new):
+                return False
+            if new and fuzz.ratio(new, other) < (fuzz.ratio(new, here) - AS_LIKE if here else MIN_LIKE):
+                return False
+        return self._defines_as_much(there)
+
+    def _replaces(self, there: Sequence[int]) -> bool:
+        """Whether the block replaces something both here and there, each time between two held lines."""
+        pairs = zip(pairwise(self.held), pairwise(there), strict=True)
+        return any(any(map(str.strip, self.lines[a + 1 : b])) and c + 1 < d for (a, b), (c, d) in pairs)
+
+    def rigid_places(self) -> Iterator[int]:
+        """The lines of the file from which on the block stands as it is but for a few lines: no more than what goes and
+        comes where it was put, and none that it is held by here and that the file has once."""
+        solid = [n for n, (_, text) in enumerate(self.rows) if text.strip()]
+        cost = sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in self.own)
+        most = max(1, cost // 2)
+        here = {op.update_line: op.original_line for op in self.own if op.kind == "both"}
+        once = [(n, j) for n in solid if (j := here.get(self.rows[n][0])) is not None and self._is_once(n)]
+        starts = (j - n for n in solid for j in self.index.places(self.rows[n][1])[:MAX_PLACES])
+        for at, n_equal in Counter(starts).items():
+            if n_equal < max(2, len(solid) - most) or not 0 <= at <= len(self.lines) - len(self.rows):
+                continue
+            others = [n for n in solid if not self._is_equal(n, at + n)]
+            # A line that is held at the price of a removal, where one line would change there, is no hold.
+            is_held = any(j != at + n for n, j in once) and cost > 0 and not (len(others) == 1 and cost >= MIN_REMOVED)
+            is_here = any(here.get(self.rows[n][0]) == at + n for n in solid) and cost > 0
+            says = any(n not in others and not is_closer(self.rows[n][1]) for n in solid)
+            if len(others) <= most and says and not is_held and not is_here:
+                yield at
+
+    def _is_once(self, n: int) -> bool:
+        return self.index.count(self.rows[n][1]) == 1
+
+    def _is_equal(self, n: int, j: int) -> bool:
+        return 0 <= j < len(self.lines) and self.rows[n][1].strip() == self.index.stripped[j]
+
+    def laid(self, at: int) -> Merge | None:
+        """The merge with the block laid on the file from line `at` on."""
+        equal = next(n for n, (_, text) in enumerate(self.rows) if text.strip() and self._is_equal(n, at + n))
+        old, new = leading(self.rows[equal][1]), leading(self.lines[at + equal])
+        block = list[LineOp]()
+        for n, (i, text) in enumerate(self.rows):
+            if self._is_equal(n, at + n):
+                block.append(LineOp("both", at + n, i, self.lines[at + n]))
+            else:
+                block.append(LineOp("drop", at + n, None, self.lines[at + n]))
+                block.append(LineOp("take", None, i, _at_margin(text, old, new)))
+        return self._with(block, range(at, at + len(self.rows)))
+
+    def moved(self, there: Sequence[int]) -> Merge | None:
+        """The merge with the block at another place; None where the lines there are apart otherwise, or another change
+        touches them."""
+        by = there[0] - self.held[0]
+        if any(k - j != by for j, k in zip(self.held, there, strict=True)) or not self.span[0] + by >= 0:
+            return None
+        if self.span[-1] + by >= len(self.lines):
+            return None
+        held = set(self.held)
+        for op in self.own:
+            j = op.original_line
+            if j is None or j in held or self.held[0] < j < self.held[-1]:
+                continue
+            if self.index.stripped[j] != self.index.stripped[j + by]:
+                return None
+        old, new = leading(self.lines[self.held[0]]), leading(self.lines[there[0]])
+        block = [
+            op._replace(text=_at_margin(op.text, old, new))
+            if op.original_line is None
+            else op._replace(original_line=op.original_line + by, text=self.lines[op.original_line + by])
+            for op in self.own
+        ]
+        return self._with(block, range(self.span[0] + by, self.span[-1] + by + 1))
+
+    def _with(self, block: Sequence[LineOp], covered: range) -> Merge | None:
+        """The merge with the block in the place of these lines, and not where it was; None where others touch them."""
+        stay = [LineOp("keep", j, None, self.lines[j]) for j in self.span]
+        rest = [*self.ops[: self.start], *stay, *self.ops[self.stop :]]
+        inside = [k for k, op in enumerate(rest) if op.original_line is not None and op.original_line in covered]
+        if len(inside) != len(covered) or any(op.kind in ("drop", "take") for op in rest[inside[0] : inside[-1] + 1]):
+            return None
+        return Merge([*rest[: inside[0]], *block, *rest[inside[-1] + 1 :]])
+
+
+def find_twins(reading: ReadSnippet, ops: Merge, words: str = "", *, shows_old: bool = False) -> list[Twin]:
+    """The other places of all changed blocks of a merge, block by block; where words name some of them, only these.
+    `words`: what is said beside the snippet.  `shows_old`: the snippet shows the lines that go, as a diff does."""
+    parts = _changed_parts(reading, ops, shows_old=shows_old)
+    roles, texts = reading.snippet.roles, reading.snippet.texts
+    marked = (text for text, role in zip(texts, roles, strict=True) if role not in (Role.CONTENT, Role.BLANK))
+    said = _words("\n".join([words, *marked]))
+    found = list[Twin]()
+    for part in parts:
+        twins = [*_twins_of(reading, part, parts, said)]
+        found += [twin for twin in twins if twin.is_named] or twins
+    taken = _text(ops)
+    others = dict[tuple[str, ...] | int, Twin]()
+    for twin in found:
+        own = twin.line if twin.ops is None else _text(twin.ops)
+        if own != taken:
+            others.setdefault(own, twin)
+    known = {twin.line for twin in others.values() if twin.ops is not None}
+    return [twin for twin in others.values() if twin.ops is not None or twin.line not in known]
+
+
+def _text(ops: Merge) -> tuple[str, ...]:
+    return tuple(op.text for op in ops if op.kind != "drop")
+
+
+def _words(text: str) -> set[str]:
+    return {(match[1] or match[2] or match[0]).lower() for match in _WORD.finditer(text)} - COMMON
+
+
+def _changed_parts(reading: ReadSnippet, ops: Merge, *, shows_old: bool) -> list[_Part]:
+    """The blocks that change something, each with all of its changes; all blocks where nothing changes."""
+    block_of = {i: b for b, block in enumerate(reading.snippet.blocks) for i in block.lines}
+    places: dict[int, list[int]] = {}
+    for k in ops.shown:
+        i = ops[k].update_line
+        if i is not None and i in block_of:
+            places.setdefault(block_of[i], []).append(k)
+    found = []
+    changes_nothing = not any(op.kind in ("drop", "take") and op.text.strip() for op in ops)
+    for b, own in places.items():
+        start, stop = own[0], own[-1] + 1
+        while start > 0 and ops[start].kind in ("drop", "take") and ops[start - 1].kind == "drop":
+            start -= 1
+        while stop < len(ops) and ops[stop - 1].kind in ("drop", "take") and ops[stop].kind == "drop":
+            stop += 1
+        part = _Part(reading, ops, (start, stop), reading.snippet.blocks[b].lines, shows_old=shows_old)
+        changes = changes_nothing or any(op.kind in ("drop", "take") and op.text.strip() for op in part.own)
+        if changes and all(op.kind != "keep" or not op.text.strip() for op in part.own):
+            found.append(part)
+    return found
+
+
+def _names(line: str) -> set[str]:
+    """The words of the name of the scope that a line opens."""
+    return set(_ANY_WORD.findall((header_name(line) or "").lower())) - COMMON
+
+
+def _twins_of(reading: ReadSnippet, part: _Part, parts: Sequence[_Part], said: Collection[str]) -> Iterator[Twin]:
+    lines = reading.original
+    shown = {
+        j for k in part.ops.shown if not part.start <= k < part.stop and (j := part.ops[k].original_line) is not None
+    }
+    places, rigid = [*part.places()], [*part.rigid_places()]
+    low, high = _bounds(reading, part, parts) if places or rigid else (0, 0)
+    found = [(there[0], part.moved(there)) for there in places if low <= there[0] <= there[-1] < high]
+    found += [(at, part.laid(at)) for at in rigid if low <= at < at + len(part.rows) <= high]
+    above = _scopes(reading, part.at) if found else []
+    wanted = {lines[j].strip() for j in above if j in shown}
+    for at, ops in found:
+        others = _scopes(reading, at)
+        own, other = (
+            {word for j in set(one) - set(two) for word in _names(lines[j])}
+            for one, two in ((above, others), (others, above))
+        )
+        is_named, is_other_named = (not (a - b).isdisjoint(said) for a, b in ((own, other), (other, own)))
+        if wanted <= {lines[j].strip() for j in others} and (is_other_named or not is_named):
+            yield Twin(at, ops, is_other_named and not is_named)
+
+
+def _bounds(reading: ReadSnippet, part: _Part, parts: Sequence[_Part]) -> tuple[int, int]:
+    """The lines of the file between which the block may stand: other changed blocks, lines that are shown and that the
+    file has once, and definitions that the markers beside the block name."""
+    lines, low, high = reading.original, 0, len(reading.original)
+    for other in parts:
+        if other.span and other.start < part.start:
+            low = max(low, other.span[-1] + 1)
+        elif other.span and other.start > part.start:
+            high = min(high, other.span[0])
+    for k in part.ops.shown:
+        op = part.ops[k]
+        if op.kind == "both" and op.original_line is not None and part.index.count(op.text) == 1:
+            if k < part.start:
+                low = max(low, op.original_line + 1)
+            elif k >= part.stop:
+                high = min(high, op.original_line)
+    own = {op.update_line for op in part.own}
+    for block in reading.snippet.blocks:
+        if own.isdisjoint(block.lines):
+            continue
+        above, below = (
+            {word for i in gap for word in _words(reading.texts[i])} for gap in (block.gap_before, block.gap_after)
+        )
+        for j, line in enumerate(lines):
+            name = header_name(line) if above or below else None
+            if name is not None and reading.names[name] == 1:
+                if name.lower() in above and j < part.at:
+                    low = max(low, j + 1)
+                elif name.lower() in below and j > max([part.at, *part.held]):
+                    high = min(high, j)
+    return low, high
+
+
+def _scopes(reading: ReadSnippet, j: int) -> list[int]:
+    """The lines that open the scopes around line `j`, the innermost first."""
+    parents = _parents(tuple(reading.original), tuple(reading.index.scope_indents.tolist()), reading.language or "")
+    found = []
+    while (j := parents[j]) >= 0:
+        found.append(j)
+    return found
+
+
+@lru_cache(maxsize=4)
+def _parents(lines: Sequence[str], levels: Sequence[int], language: str) -> list[int]:
+    """For each line the one that opens the scope around it, -1 where there is none: by indentation, in files of
+    sections by headings.  A closing line and a further branch stand inside what they close or continue."""
+    found, open_lines = list[int](), list[tuple[int, int]]()
+    for j, line in enumerate(lines):
+        level = levels[j]
+        if language in SECTIONED:
+            heading = _HEADING.match(line)
+            level = NO_SCOPE if heading is None else len(heading[1] or "")
+        goes_on = is_closer(line) or is_branch(line)
+        inside = indent_of(line) if level == NO_SCOPE and language not in SECTIONED else level
+        while (
+            level != NO_SCOPE
+            and open_lines
+            and (open_lines[-1][0] > level or (open_lines[-1][0] == level and not goes_on))
+        ):
+            open_lines.pop()
+        found.append(next((at for by, at in reversed(open_lines) if by < inside or (goes_on and by == inside)), -1))
+        if level != NO_SCOPE:
+            open_lines.append((level, j))
+    return found
+
+
+def _at_margin(text: str, old: str, new: str) -> str:
+    return new + text[len(old) :] if text.startswith(old) and text.strip() else text
+
+
+def how_like(ops: Merge) -> float:
+    """How like the new lines of a merge are to those that they replace (0 to 100), all changes together."""
+    old, new = ("\n".join(ops[k].text for k in ops.shown if ops[k].kind == kind) for kind in ("drop", "take"))
+    return fuzz.ratio(old, new)

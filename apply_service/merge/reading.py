@@ -1,0 +1,806 @@
+"""A snippet read against its original: cut into blocks, remarks off, every line at the file's indentation.
+
+Blocks are runs of lines that the file shall contain one after the other, parted by markers (and fences, hints); blank
+lines next to a parting belong to it, not to the file.  A line may carry more than its code.  With a marker inside it
+(`port: // ... existing ...`, `def load(xs): ...`, `func f() { /* ... */ }`) it stands for a line of the file, or for a
+definition whose header it begins; remarks behind it ("// <- changed", "# new") are no part of the file.
+
+Places nothing: `rows` looks for the lines' places, `write` writes the operations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
+from itertools import accumulate, groupby, pairwise, takewhile
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from apply_service.merge.candidates import NO_SCOPE, LineIndex, has_labels, key_of, substance
+from apply_service.merge.entries import LeftOut, find_left_out
+from apply_service.merge.fitting import Shift, fit_blocks, is_flat, known_lines, move, refit
+from apply_service.merge.notes import doubt_roles, find_notes
+from apply_service.merge.statements import imported
+from apply_service.syntax.scopes import Scope, find_scopes, is_fallback
+from apply_service.text.lines import (
+    Unit,
+    are_other_entries,
+    attached_start,
+    definition_end,
+    find_unit,
+    gaps_between,
+    header_name,
+    indent_of,
+    is_attached,
+    is_branch,
+    is_closer,
+    is_definition,
+    is_import,
+    leading,
+    name_at,
+)
+from apply_service.text.markers import (
+    MAX_NOTE_LENGTH,
+    Hint,
+    Role,
+    classify,
+    is_body_of_dots,
+    is_marker,
+    parse_hint,
+    strip_comment,
+)
+from apply_service.types import LineOp
+
+WIDE_GAP = "   "
+"""Before a remark: part of it may be the line's own trailing white space."""
+LEFT_OUT = "the snippet leaves out some lines without a marker; they are kept"
+DEFINITIONS_STAY = "the snippet leaves out definitions without a marker; they are kept"
+STAYS = frozenset({LEFT_OUT, DEFINITIONS_STAY})
+MIN_SAYING = 0.3
+"""The `substance` of a line that tells by its indentation that the snippet lost its own."""
+MAX_SERIES = 50
+"""Lines and elements of the file that are looked at for one of the snippet."""
+_CONTROL = re.compile(r"\s*(?:if|for|while|switch|try|with|match|do|unless|until|loop|return|select)\b")
+_OPENERS = ("{", "(", "[", ":", ">")
+_ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
+
+
+# -- blocks -------------------------------------------------------------------------------------------------------
+
+
+MIN_BODY = 12
+"""Characters of a body that two definitions hardly share by chance."""
+MAX_SAID = 20
+"""A line that the file has more often than this does not tell definitions apart."""
+
+
+class Definition(NamedTuple):
+    """A definition of the file."""
+
+    header: int
+    lines: range
+    """With what is attached to its header."""
+
+
+def said_lines(lines: Iterable[str]) -> Counter[str]:
+    """How often each line occurs, but for blank lines, closing brackets and indentation."""
+    return Counter(line.strip() for line in lines if line.strip() and not is_closer(line))
+
+
+class Block(NamedTuple):
+    """One run.  `lines` are update line numbers, blank ones inside included, first and last not blank."""
+
+    lines: tuple[int, ...]
+    marked_before: bool
+    """A marker stands before it (the snippet's own start is no marker)."""
+    marked_after: bool
+    gap_before: tuple[int, ...]
+    """Update lines between the block before and this one: markers, notes, blanks."""
+    gap_after: tuple[int, ...]
+    hint: Hint | None
+    deletions: tuple[int, ...]
+    """Deletion notes inside the block."""
+
+
+class Snippet(NamedTuple):
+    """The update as it is written, in blocks."""
+
+    texts: tuple[str, ...]
+    roles: tuple[Role, ...]
+    blocks: tuple[Block, ...]
+    stray_deletions: tuple[int, ...]
+    """Deletion notes that stand alone between markers."""
+    has_markers: bool
+
+
+def cut_blocks(texts: Sequence[str], roles: Sequence[Role], stubs: Collection[int] = ()) -> Snippet:
+    """The snippet's blocks, in order.  `stubs`: lines behind which the file goes on, as behind a marker."""
+    runs: list[list[int]] = []
+    gaps: list[list[int]] = [[]]
+    """Before each run, and behind the last one."""
+    behind_stub = [False]
+    """Of each gap, whether a stub stands before it or behind it."""
+    run: list[int] = []
+
+    def cut(*, at_stub: bool) -> None:
+        """Ends the run; what follows its last line of content opens the next gap."""
+        last = max(k for k, i in enumerate(run) if roles[i] is Role.CONTENT) + 1
+        runs.append(run[:last])
+        gaps.append(run[last:])
+        behind_stub.append(at_stub)
+        run.clear()
+
+    for i, role in enumerate(roles):
+        is_inside = role is Role.CONTENT or (bool(run) and role in (Role.BLANK, Role.DELETION, Role.ASIDE))
+        if run and not is_inside:
+            cut(at_stub=False)
+        elif run and i in stubs:
+            # A stub stands alone below a line that is blank, opens a scope or is a stub itself.
+            above = texts[i - 1].rstrip()
+            if roles[i - 1] is Role.BLANK or i - 1 in stubs or above.endswith(("{", ":")):
+                cut(at_stub=True)
+        (run if is_inside else gaps[-1]).append(i)
+        if i in stubs and is_inside:
+            cut(at_stub=True)
+    if run:
+        cut(at_stub=False)
+    marked = [
+        stub or any(roles[i] in (Role.MARKER, Role.HINT) for i in gap)
+        for gap, stub in zip(gaps, behind_stub, strict=True)
+    ]
+    blocks = []
+    for b, lines in enumerate(runs):
+        hints = [parse_hint(texts[i]) for i in gaps[b] if roles[i] is Role.HINT]
+        blocks.append(
+            Block(
+                _without_notes(lines, roles),
+                marked[b],
+                marked[b + 1],
+                tuple(gaps[b]),
+                tuple(gaps[b + 1]),
+                next((hint for hint in reversed(hints) if hint is not None), None),
+                tuple(i for i in lines if roles[i] is Role.DELETION),
+            )
+        )
+    strays = tuple(i for gap in gaps for i in gap if roles[i] is Role.DELETION)
+    return Snippet(tuple(texts), tuple(roles), tuple(blocks), strays, Role.MARKER in roles)
+
+
+def _without_notes(run: Sequence[int], roles: Sequence[Role]) -> tuple[int, ...]:
+    """The lines of a run; of blank ones right above and right below a deletion note, the note takes one along."""
+    kept: list[int] = []
+    is_padded = False
+    for i in run:
+        if roles[i] is Role.DELETION:
+            is_padded = bool(kept) and roles[kept[-1]] is Role.BLANK
+        elif roles[i] is Role.BLANK and is_padded:
+            is_padded = False
+        elif roles[i] is not Role.ASIDE:
+            is_padded = False
+            kept.append(i)
+    return tuple(kept)
+
+
+# -- markers inside a line -----------------------------------------------------------------------------------------
+
+_DECLARED = re.compile(r"\s*(?:[^\s(]+ [^(]*\(.*\)|[^(]*\(.*\)\s*:.*);$")
+"""A method's header with its type, and no body."""
+_DECLARING = re.compile(r"\s*(?:export |public )*(?:interface|abstract|declare)\b")
+_WITHOUT_PROTOTYPES = ("javascript", "typescript", "tsx", "java", "csharp")
+_COMMENT = re.compile(r"(?:#|//|/\*|<!--|--)")
+_LIFETIME = re.compile(r"(?<=[<&])'[a-z_]\w*\b(?!')")
+_STANDS_FOR = re.compile(r"/\*[^*]{1,80}\*/")
+_DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
+
+
+def read_inline_marker(line: str, known: Collection[str], language: str | None = None) -> str | None:
+    """The line without the marker inside it; None where it has none, or the file has the line as it is.
+
+    In a language whose classes declare nothing twice, a header that ends with ";" is such a line too.
+    """
+    if len(line) > 4 * MAX_NOTE_LENGTH or line.strip() in known:
+        return None
+    if language in _WITHOUT_PROTOTYPES and _DECLARED.match(line) and f"{line.strip()[:-1]} {{" in known:
+        return line.rstrip()[:-1] + " {"
+    if not any(sign in line for sign in ("...", "…", "/*")):
+        return None
+    if strip_comment(line).is_comment:
+        return None
+    return _inside(line) or _behind(line, known)
+
+
+def _inside(line: str) -> str | None:
+    """`header { ... }`, `header(/* ... */) {`, `def header(): ...`, `name = /* unchanged */;`."""
+    text = line.rstrip()
+    if text.endswith((": ...", ": …")) and text.lstrip().startswith(("def ", "class ", "async def ")):
+        return text[: text.rindex(":") + 1]
+    if text.endswith(("; ...; end", "; …; end")):
+        return text[: text.rindex(";", 0, -5)]
+    for opener, closer in ("{}", "()", "[]"):
+        end = text.rfind(closer)
+        start = text.rfind(opener, 0, end) if end > 0 else -1
+        inner = text[start + 1 : end].strip() if start >= 0 else ""
+        if not _DOTS.match(inner) and not (inner.startswith("/*") and is_marker(inner)):
+            continue
+        if opener == "{" and not text[end + 1 :].strip(" ;,)"):
+            return text[: start + 1]
+        return text[: start + 1] + "..." + text[end:]
+    note = _STANDS_FOR.search(text)
+    if note is not None and text[: note.start()].strip() and is_marker(note.group()):
+        return text[: note.start()] + "..." + text[note.end() :]
+    return None
+
+
+def _behind(line: str, known: Collection[str]) -> str | None:
+    """`code  # ... unchanged` and `code { // ...`."""
+    for sign in _COMMENT.finditer(line):
+        head, note = line[: sign.start()].rstrip(), line[sign.start() :]
+        is_text = any(_LIFETIME.sub("", head).count(quote) % 2 for quote in "\"'`")
+        has_dots = note[len(sign.group()) :].lstrip().startswith(("...", "…"))
+        if not head.strip() or is_text or not is_marker(note):
+            continue
+        if not has_dots and "..." not in head and head.strip() not in known:
+            continue
+        if not has_dots:
+            return head
+        if head.strip() in ("...", "…"):
+            return head
+        has_value = head.strip() not in known and any(line.startswith(head.strip()) for line in known)
+        is_opener = head.endswith(("{", ":", "(", "[", "=>")) and not has_value
+        return head if is_opener or head.strip() in known else head + " ..."
+    return None
+
+
+# -- remarks behind a line -----------------------------------------------------------------------------------------
+
+_C_SIGNS = r"//|/\*|\{/\*"
+_ANY_SIGNS = rf"{_C_SIGNS}|#|--|<!--"
+_C_LIKE = "javascript typescript tsx go rust java c cpp csharp kotlin swift scala dart vue svelte json"
+_SIGNS = {
+    **dict.fromkeys(_C_LIKE.split(), _C_SIGNS),
+    **dict.fromkeys(("python", "ruby", "yaml", "toml", "bash", "shell"), "#"),
+    **dict.fromkeys(("sql", "lua", "haskell"), "--"),
+    **dict.fromkeys(("html", "markdown"), "<!--"),
+    "php": "//|#",
+    "css": r"/\*|//",
+}
+_PLAIN = (
+    r"(?:new|changed|updated|modified|added|fixed|edited|replaced|renamed|moved)"
+    r"(?:\s(?:line|here|this|this line|code|import|field|param|parameter|arg|argument))?\s*[!.:]?"
+)
+_TOLD = (
+    r"(?:was|previously|formerly|used to be|changed from|updated from|renamed from|moved from|changed to|now uses|"
+    r"updated to|modified to|replaces|instead of|new:|added:|changed:|updated:|fixed:|modified:)\s?.{1,80}"
+)
+_PATTERNS = {
+    signs: re.compile(
+        rf"^(?P<code>.*?\S)\s+(?:{signs})\s*(?:(?P<arrow>(?:<[-=]+|←|⬅|⟵|\^{{2,}})\s?.{{0,80}})|(?:{_PLAIN}|{_TOLD}))"
+        r"\s*(?:\*/\s*\}?|-->)?\s*$",
+        re.IGNORECASE,
+    )
+    for signs in {*_SIGNS.values(), _ANY_SIGNS}
+}
+_BARE_ARROW = re.compile(rf"^\W*(?:{_PLAIN})?\W*$", re.IGNORECASE)
+
+
+class Remark(NamedTuple):
+    """A line without its remark.  `is_sure`: pointed at with an arrow; a plain word might be the author's own."""
+
+    code: str
+    is_sure: bool
+    is_told: bool
+    """An arrow that says more than that the line is new."""
+
+
+def split_remark(line: str, language: str | None, known: Collection[str]) -> Remark | None:
+    """The line's code without the remark behind it; None where there is no remark, or the file itself has it."""
+    if len(line) > 4 * MAX_NOTE_LENGTH or line.strip() in known:
+        return None
+    match = _PATTERNS[_SIGNS.get(language or "", _ANY_SIGNS)].match(line)
+    if match is None or not any(map(str.isprintable, match["code"])):
+        return None
+    code, arrow = match["code"].rstrip(), match["arrow"]
+    is_sure = code.strip() in known or (arrow is not None and _BARE_ARROW.match(arrow) is not None)
+    return Remark(code, is_sure, is_told=arrow is not None and not is_sure)
+
+
+# -- new imports ---------------------------------------------------------------------------------------------------
+
+
+def _ends_of_new_imports(
+    lines: Sequence[str], roles: Sequence[Role], original: Sequence[str], known: Collection[str]
+) -> list[int]:
+    """The blank lines below imports of new names that stand above other code.
+
+    Imports belong to the file's imports, wherever the code below them belongs.
+    """
+    found: list[int] = []
+    imports = list(filter(is_import, original)) if any(map(is_import, lines)) else []
+    bound = frozenset[str]().union(*map(imported, imports))
+    if not imports:
+        return found
+    start = 0
+    while start < len(lines):
+        end = start
+        while end < len(lines) and roles[end] is Role.CONTENT and is_import(lines[end]) and not indent_of(lines[end]):
+            end = definition_end(lines, end, len(lines))
+        below = next((i for i in range(end, len(lines)) if roles[i] is not Role.BLANK), len(lines))
+        is_apart = end < below < len(lines) and roles[below] is Role.CONTENT and not is_import(lines[below])
+        new = lines[start:end]
+        if (
+            is_apart
+            and new
+            and bound.isdisjoint(frozenset().union(*map(imported, new)))
+            and not any(line.strip() in known for line in new)
+        ):
+            found += range(end, below)
+        start = max(end, start + 1)
+        while start < len(lines) and lines[start - 1].strip() and roles[start - 1] is Role.CONTENT:
+            start += 1
+    return found
+
+
+# -- sections ----------------------------------------------------------------------------------------------------
+SECTIONED = ("markdown", "toml", "ini")
+"""Languages of files in sections, which end with the next heading and not with an indentation."""
+_SECTION = re.compile(r"\[\[?[^\[\]]+\]\]?\s*(?:[#;].*)?$")
+
+
+def is_section(line: str) -> bool:
+    """Whether the line is the heading of a section, as TOML and INI have it."""
+    return len(line) <= MAX_NOTE_LENGTH and _SECTION.match(line) is not None
+
+
+def _above_sections(lines: Sequence[str], roles: Sequence[Role], known: Collection[str]) -> list[int]:
+    """The blank lines above the headings of sections, where something between the two markers around is new.
+
+    The file may have other sections there.
+    """
+    found: list[int] = []
+    for is_inside, run in groupby(range(len(lines)), key=lambda i: roles[i] in (Role.CONTENT, Role.BLANK)):
+        at = list(run) if is_inside else []
+        if any(lines[i].strip() not in known for i in at if roles[i] is Role.CONTENT):
+            headings = [i for i in at if is_section(lines[i]) and lines[i].strip() in known]
+            found += [i - 1 for i in headings if i > at[0] and roles[i - 1] is Role.BLANK]
+    return found
+
+
+# -- the snippet ------------------------------------------------------------------------------------------------
+
+
+def _is_bare_closer(line: str) -> bool:
+    return is_closer(line) and not any(map(str.isalnum, line))
+
+
+class ReadSnippet:
+    """The original's lines (without the empty one behind its final newline) and the snippet's, ready to be compared."""
+
+    def __init__(
+        self,
+        original: Sequence[str],
+        update: Sequence[str],
+        language: str | None,
+        path: str | None,
+        passed_over: Collection[int] = (),
+        notes: Collection[int] = (),
+        shifts: bool = True,
+        index: LineIndex | None = None,
+        has_addresses: bool = True,
+        comments: Collection[int] = (),
+    ) -> None:
+        """`passed_over`: update lines that somebody else reads; they part the blocks beside them.  `notes`: those that
+        are taken for markers.  `shifts`: whether blocks are re-indented as the file is.  `index`: the original's.
+        `has_addresses`: whether nested headers may leave lines out without a word.  `comments`: lines with
+        a word of removal that are the program's."""
+        self.comments = comments
+        self.has_addresses = has_addresses
+        self.original = original
+        self.language = language
+        self.path = path
+        self.doubts: list[str] = []
+        self._likeness: dict[tuple[str, ...], list[tuple[float, Definition]]] = {}
+        self.index = index if index is not None else LineIndex(original, has_labels=has_labels(original, language))
+        known = set(self.index.stripped)
+        roles = classify(update, original, language=language, path=path)
+        for i in passed_over:
+            roles[i] = Role.ELSEWHERE
+        for i in comments:
+            roles[i] = Role.CONTENT
+        self.found_notes = find_notes(update, roles, known)
+        """The kind of each line that may be a marker in other words."""
+        self.notes = notes
+        for i in notes:
+            roles[i] = Role.MARKER
+        self.texts = list(update)
+        self.elided: set[int] = set()
+        """Lines with a marker inside: they stand for lines of the file and are never written as they are."""
+        is_declaring = any(map(_DECLARING.match, update))
+        for i, line in enumerate(update):
+            is_code = roles[i] is not Role.CONTENT or is_body_of_dots(update, i, original)
+            text = None if is_code else read_inline_marker(line, known, None if is_declaring else language)
+            if text is not None and is_marker(text):
+                roles[i] = Role.MARKER
+            elif text is not None:
+                self.elided.add(i)
+                self.texts[i] = text
+        for i in self._frame(roles):
+            roles[i] = Role.MARKER
+        below = _ends_of_new_imports(update, roles, original, known)
+        self.new_imports = {i - 1 for i in below}
+        """Among them the last line of each block of imports of new names."""
+        for i in below:
+            roles[i] = Role.ELSEWHERE
+        sections = _above_sections(update, roles, known) if has_addresses and language in ("toml", "ini") else []
+        for i in sections:
+            roles[i] = Role.ELSEWHERE
+        left_out = self._left_out(roles) if has_addresses and language in ("json", "jsonc") else []
+        for gap in left_out:
+            if gap.ends_entry and not self.texts[gap.line].rstrip().endswith(","):
+                self.texts[gap.line] = self.texts[gap.line].rstrip() + ","
+        self.has_excerpts = bool(sections or left_out)
+        """Whether other sections or entries of the file may stand between two that it shows."""
+        stubs = {*self.elided, *self._grown_sections(roles), *(gap.line for gap in left_out)}
+        self.snippet = cut_blocks(update, roles, stubs)
+        for reason in doubt_roles(roles, update, self.index.stripped):
+            self.doubts.append(reason)
+        self._strip_remarks(known)
+        self.is_shifted = False
+        self.rewriting = Shift()
+        """How the indentation of all blocks becomes the file's, before each of them is moved."""
+        blocks = self.snippet.blocks if shifts else ()
+        fitted = fit_blocks([self.block_texts(b) for b in range(len(blocks))], self.index) if blocks else []
+        for block, shift in zip(blocks, fitted, strict=True):
+            for i in (*block.gap_before, *(block.gap_after if block is blocks[-1] else ())):
+                self.texts[i] = shift.apply(self.texts[i])
+            self.rewriting = shift.moved(0)
+            if not shift.is_identity:
+                self.doubts.append("the snippet was indented as the file is")
+                self.is_shifted = True
+                for i in block.lines:
+                    self.texts[i] = shift.apply(self.texts[i])
+        self._quote_last_closers()
+        self.visible = [
+            (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
+        ]
+        """(block, update line) of every line that can be aligned, in order."""
+
+    def _left_out(self, roles: Sequence[Role]) -> list[LeftOut]:
+        """Where the snippet, which has no markers, leaves out entries and has something new."""
+        is_code = [role in (Role.CONTENT, Role.BLANK) for role in roles]
+        if Role.MARKER in roles or all(self.index.count(text) for text in self.texts):
+            return []
+        found = find_left_out(
+            self.original, [text if is_in else "" for text, is_in in zip(self.texts, is_code, strict=True)]
+        )
+        if found:
+            self.doubts.append(LEFT_OUT)
+        return found
+
+    def _grown_sections(self, roles: Sequence[Role]) -> list[int]:
+        """The headings below which the snippet shows nothing but entries that the file does not have: they go to the
+        section's end.  Not where the heading below is the file's next one: then the section is shown whole."""
+        found: list[int] = []
+        if self.language not in ("toml", "ini"):
+            return found
+        headings = [line.strip() for line in self.original if is_section(line)]
+        follows = set(pairwise(headings))
+        is_line = [role is Role.CONTENT for role in roles]
+        for i, text in enumerate(self.texts):
+            if not is_line[i] or not is_section(text) or not self.index.places(text):
+                continue
+            below = [*takewhile(lambda k: is_line[k] and not is_section(self.texts[k]), range(i + 1, len(roles)))]
+            entries = [self.texts[k] for k in below]
+            is_known = (
+                (key_of(line), indent_of(line)) in self.index.keys or self.index.count(line) for line in entries
+            )
+            rest = (self.texts[k].strip() for k in range(i + 1 + len(below), len(roles)) if is_line[k])
+            if entries and not any(is_known) and (text.strip(), next(rest, "")) not in follows:
+                found.append(i)
+        return found
+
+    def _frame(self, roles: Sequence[Role]) -> list[int]:
+        """The lines at the snippet's edges that open or close scopes of which the file has only the inside.
+
+        They stand beside a marker, as does what the file has between them.
+        """
+        lines = self.original
+        shown = [i for i, role in enumerate(roles) if role in (Role.CONTENT, Role.MARKER)]
+        first = next((indent_of(line) for line in lines if line.strip()), 0)
+        heads = [*takewhile(lambda i: roles[i] is Role.CONTENT, shown)]
+        is_outside = all(indent_of(self.texts[i]) < first and self._opens_scope(i) for i in heads)
+        found = heads if is_outside and len(heads) < len(shown) else []
+        ends = [*takewhile(lambda i: roles[i] is Role.CONTENT and _is_bare_closer(self.texts[i]), shown[::-1])]
+        if ends and len(ends) < len(shown) and roles[shown[-1 - len(ends)]] is Role.MARKER:
+            unclosed = (line for line, end in zip(lines, self.closers.tolist(), strict=True) if end == len(lines))
+            still_open = {indent_of(line) for line in unclosed if line.rstrip().endswith(_OPENERS)}
+            found += [i for i in ends if indent_of(self.texts[i]) in still_open]
+        return found
+
+    def _opens_scope(self, i: int) -> bool:
+        name = header_name(self.texts[i]) if self.texts[i].rstrip().endswith(_OPENERS) else None
+        return name is not None and all(header_name(line) != name for line in self.original)
+
+    def _strip_remarks(self, known: set[str]) -> None:
+        shown = [i for block in self.snippet.blocks for i in block.lines]
+        found = {i: remark for i in shown if (remark := split_remark(self.texts[i], self.language, known)) is not None}
+        points = any(_ARROW.match(self.texts[i][len(remark.code) :]) for i, remark in found.items())
+        has_arrows = bool(found) and any("<-" in line or "←" in line for line in self.original)
+        for i, remark in found.items():
+            is_wide = self.texts[i][len(remark.code) :].startswith(WIDE_GAP)
+            self.texts[i] = remark.code
+            is_new = remark.code.strip() not in known
+            if is_wide or (has_arrows and is_new) or remark.is_told or not (remark.is_sure or points):
+                self.doubts.append("a comment at the end of a line was taken for a remark about the edit and left out")
+
+    def _quote_last_closers(self) -> None:
+        """Gives the closing line of a block the comma that the file has there, or takes it off.
+
+        The line closes what a line of the block opens that the file has once.
+        """
+        for block in self.snippet.blocks:
+            last = block.lines[-1]
+            text = self.texts[last]
+            if not _is_bare_closer(text) or text.strip()[0] not in "}])":
+                continue
+            level = indent_of(text)
+            inside = (i for i in block.lines[-2::-1] if self.texts[i].strip())
+            header = next((i for i in inside if indent_of(self.texts[i]) <= level), last)
+            places = self.index.places(self.texts[header])
+            if len(places) != 1 or self.original[places[0]].rstrip() != self.texts[header].rstrip():
+                continue
+            end = self.close_of(places[0])
+            line = self.original[end] if end < len(self.original) else ""
+            if line.rstrip().rstrip(",") == text.rstrip().rstrip(","):
+                self.texts[last] = line
+
+    def again(
+        self,
+        passed_over: Collection[int] = (),
+        notes: Collection[int] = (),
+        *,
+        shifts: bool = True,
+        has_addresses: bool = True,
+        comments: Collection[int] | None = None,
+        texts: Sequence[str] | None = None,
+    ) -> ReadSnippet:
+        """The same snippet read in another way."""
+        original, path = self.original, self.path
+        texts = self.snippet.texts if texts is None else texts
+        comments = self.comments if comments is None else comments
+        return ReadSnippet(
+            original, texts, self.language, path, passed_over, notes, shifts, self.index, has_addresses, comments
+        )
+
+    def refitted(self) -> list[list[str]]:
+        """The update's lines with other indentation, where it has lost its own: every line by itself, and every block
+        moved by its outermost line."""
+        index, snippet = self.index, self.snippet
+        raw = [self.rewriting.apply(text) for text in snippet.texts]
+        if not any(
+            substance(raw[i].strip()) >= MIN_SAYING
+            and (found := index.places(raw[i]))
+            and all(indent_of(self.original[j]) > indent_of(raw[i]) for j in found[:MAX_SERIES])
+            for _, i in self.visible
+        ):
+            return []
+        blocks = [[i for i in block.lines if raw[i].strip()] for block in snippet.blocks]
+        places = known_lines(raw, blocks, index)
+        runs = sorted([*blocks, *([i] for i, role in enumerate(snippet.roles) if role is Role.MARKER)])
+        ways = (refit,) if is_flat(raw, blocks) else (move, refit)
+        made = [way(raw, runs, places, self.original) for way in ways]
+        return [texts for texts in made if any(texts[i] != self.texts[i] for _, i in self.visible)]
+
+    def block_texts(self, b: int) -> list[str]:
+        return [self.texts[i] for i in self.snippet.blocks[b].lines]
+
+    def marker_indents(self, gap: Sequence[int]) -> list[int]:
+        """Columns of the markers in a gap."""
+        return [indent_of(self.texts[i]) for i in gap if self.snippet.roles[i] is Role.MARKER]
+
+    def marker_indent(self, gap: Sequence[int]) -> int | None:
+        """Columns of the first marker in a gap; None where there is none."""
+        return next(iter(self.marker_indents(gap)), None)
+
+    def end_of_new_elements(self, b: int) -> int:
+        """How many lines of block b, from its first on, are new elements beside a marker that stands for others like
+        them.
+
+        The file has such elements one behind the other, and nothing inside the new one that it has only once.
+        """
+        texts, count, end = self.block_texts(b), self.index.count, 0
+        opens = range(len(texts) - 1 if self.snippet.blocks[b].marked_before else 0)
+        while end in opens and self._is_in_series(texts[end]):
+            level = indent_of(texts[end])
+            below = range(end + 1, len(texts))
+            closer = next((k for k in below if texts[k].strip() and indent_of(texts[k]) <= level), end)
+            inside = [count(text) for text in texts[end + 1 : closer] if text.strip()]
+            is_closed = is_closer(texts[closer]) and indent_of(texts[closer]) == level
+            if not is_closed or 1 in inside or 0 not in inside:
+                break
+            end = closer + 1
+        return end
+
+    def _is_in_series(self, opener: str) -> bool:
+        """Whether the file has an element with this opening line right behind another one.  Calls of one function for
+        several things have different opening lines."""
+        if is_closer(opener) or is_branch(opener) or _CONTROL.match(opener):
+            return False
+        lines, places = self.original, self.index.places(opener)
+        callee, sign, _ = opener.strip().partition("(")
+        is_call = bool(not places and sign and callee)
+        if is_call:
+            places = [j for j, text in enumerate(self.index.stripped) if text.startswith(callee + sign)]
+            if not all(are_other_entries(opener, lines[j]) for j in places):
+                return False
+        for j in places[:MAX_SERIES]:
+            end = definition_end(lines, j, len(lines))
+            below = next((line for line in lines[end : end + 3] if line.strip()), "")
+            is_one_more = below.strip().startswith(callee + sign) if is_call else below.rstrip() == lines[j].rstrip()
+            if end > j + 1 and is_one_more and indent_of(below) == indent_of(lines[j]):
+                return True
+        return False
+
+    @cached_property
+    def addresses(self) -> set[int]:
+        """The update lines that say where the lines below them belong, and nothing of the lines above them.
+
+        They are the headers with which a block begins, each inside the one before.  Only a marker at the level of such
+        a header would say that it tells more.
+        """
+        snippet, found = self.snippet, set[int]()
+        marked = {indent_of(text) for text, role in zip(self.texts, snippet.roles, strict=True) if role is Role.MARKER}
+        for block in snippet.blocks if self.has_addresses else ():
+            solid = [i for i in block.lines if self.texts[i].strip()]
+            for above, i in pairwise(solid):
+                levels = indent_of(self.texts[above]), indent_of(self.texts[i])
+                if not all(header_name(self.texts[k]) for k in (above, i)) or levels[0] >= levels[1]:
+                    break
+                if levels[1] not in marked:
+                    found.add(i)
+        return found
+
+    @cached_property
+    def keeps(self) -> list[LineOp]:
+        """The operations that keep the whole original: merges share them."""
+        return [LineOp._make(("keep", j, None, line)) for j, line in enumerate(self.original)]
+
+    # -- what is asked of the original -----------------------------------------------------------------------------
+    def close_of(self, j: int) -> int:
+        """The first original line below j that is not indented deeper: what closes the scope that j opens.  One past
+        the end where there is none."""
+        return int(self.closers[j])
+
+    def definitions_like(self, new: tuple[str, ...], share: float) -> list[Definition]:
+        """The definitions of the file that have this share of their lines in common with a new one, headers aside; the
+        likest first.  None if the new one says too little to tell, or only what half the file says."""
+        if new not in self._likeness:
+            head = next((k for k, line in enumerate(new) if not is_attached(line)), 0)
+            body, level = said_lines(new[head + 1 :]), indent_of(new[head])
+            places = [places for text in body if len(places := self.index.places(text)) <= MAX_SAID]
+            shares = list[tuple[float, Definition]]()
+            says_enough = sum(len(text) * n for text, n in body.items()) >= MIN_BODY
+            for header in {self._header_above(j, level) for own in places for j in own} if says_enough else ():
+                if is_definition(self.original[header]) and not is_attached(self.original[header]):
+                    end = definition_end(self.original, header, len(self.original))
+                    other = said_lines(self.original[header + 1 : end])
+                    lines = range(attached_start(self.original, header, 0), end)
+                    alike = 2 * (body & other).total() / (body.total() + other.total())
+                    shares.append((alike, Definition(header, lines)))
+            self._likeness[new] = sorted(shares, key=lambda pair: (-pair[0], pair[1].header))
+        return [other for likeness, other in self._likeness[new] if likeness >= share]
+
+    def _header_above(self, j: int, level: int) -> int:
+        """The nearest line from line j upwards that is indented by at most `level`."""
+        lines = self.original
+        return next((k for k in range(j, -1, -1) if lines[k].strip() and indent_of(lines[k]) <= level), 0)
+
+    @cached_property
+    def names(self) -> Counter[str | None]:
+        """How often the file defines each name."""
+        return Counter(map(header_name, self.original))
+
+    @cached_property
+    def closers(self) -> npt.NDArray[np.int64]:
+        """`close_of` every line."""
+        found = [len(self.original)] * len(self.original)
+        levels = [*self.index.scope_indents.tolist(), -1]
+        places = [len(self.original)]
+        """The lines below that are indented less than all between them and here, the nearest last."""
+        for j in range(len(self.original) - 1, -1, -1):
+            if levels[j] == NO_SCOPE:
+                level = indent_of(self.original[j])
+                found[j] = next(k for k in reversed(places) if levels[k] <= level)
+                continue
+            while levels[places[-1]] > levels[j]:
+                places.pop()
+            found[j] = places[-1]
+            places[-1 if levels[places[-1]] == levels[j] else len(places) :] = [j]
+        return np.array(found, np.int64)
+
+    @cached_property
+    def scope_ends(self) -> npt.NDArray[np.int64]:
+        """Where the scope that each line opens ends, past the closing brackets of its header and its further
+        branches."""
+        found = self.closers.tolist()
+        lines = [*self.original, ""]
+        for j in range(len(self.original) - 1, -1, -1):
+            line = lines[found[j]]
+            goes_on = line.rstrip().endswith(_OPENERS) and (is_closer(line) or is_branch(line))
+            if goes_on and indent_of(line) == indent_of(lines[j]):
+                found[j] = found[found[j]]
+        return np.array(found, np.int64)
+
+    def knows_margin(self, text: str) -> bool:
+        """Whether a line of the original is indented like this one, or by whole levels of the file."""
+        margin = leading(text)
+        unit, margins = self._margins
+        return margin in margins or (unit is not None and not margin.replace(unit.text, ""))
+
+    @cached_property
+    def _margins(self) -> tuple[Unit | None, set[str]]:
+        return find_unit(self.original), {leading(line) for line in self.original if line.strip()}
+
+    @cached_property
+    def keeps_trailing_blanks(self) -> bool:
+        """Whether the snippet shows trailing white space as the file has it: then a lack of it is meant."""
+        trailing = {line for line in self.original if line != line.rstrip()}
+        return any(self.texts[i] in trailing for block in self.snippet.blocks for i in block.lines)
+
+    @cached_property
+    def gaps_above(self) -> dict[int, int]:
+        """See `gaps_between`."""
+        return gaps_between(self.original, self.scopes)
+
+    def blanks_before(self, at: int) -> int:
+        """Blank lines right above a line; 0 where nothing but blank lines stands above."""
+        start = at
+        while start > 0 and not self.original[start - 1].strip():
+            start -= 1
+        return at - start if start else 0
+
+    @cached_property
+    def scopes_named(self) -> dict[str, list[Scope]]:
+        """The original's scopes by name."""
+        found: defaultdict[str, list[Scope]] = defaultdict(list)
+        for scope in self.scopes:
+            found[scope.name.strip("'\"`")].append(scope)
+        return found
+
+    @cached_property
+    def scope_headers(self) -> tuple[str, list[int]]:
+        """The headers of the scopes in small letters, a line each, and where each begins in that text."""
+        headers = [self.original[scope.header_line].lower() for scope in self.scopes]
+        return "\n".join(headers), list(accumulate((len(text) + 1 for text in headers), initial=0))
+
+    @cached_property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The original's scopes; parsed only where a block has to be placed by them."""
+        text = "\n".join(self.original)
+        if is_fallback(text, self.language):
+            self.doubts.append(
+                "this program does not know the file's language: it finds the ends of blocks by indentation alone"
+            )
+        return find_scopes(text, self.language)
+
+
+def holds_definitions(reading: ReadSnippet, block: Block) -> bool:
+    """Whether a block has nothing but whole definitions that the file has once or not at all, and closing lines."""
+    texts = [reading.texts[i] for i in block.lines]
+    margin = reading.marker_indent(block.gap_after)
+    at, found = 0, False
+    while at < len(texts):
+        if not texts[at].strip() or is_closer(texts[at]) or (is_attached(texts[at]) and at + 1 < len(texts)):
+            at += 1
+            continue
+        name, end = name_at(texts, at), definition_end(texts, at, len(texts))
+        if name is None or not is_definition(texts[at]) or reading.names[name] > 1 or end == at + 1:
+            return False
+        is_closed = is_closer(texts[end - 1]) and indent_of(texts[end - 1]) == indent_of(texts[at])
+        if end == len(texts) and not is_closed and margin is not None and margin > indent_of(texts[at]):
+            return False
+        at, found = end, True
+    return found

@@ -1,0 +1,116 @@
+"""Tells English prose that stands around code without a fence from the file's own kind of text.
+
+Prose is a paragraph at the left edge that reads as English, ends with ":" or "." and is no line of the file.  The
+language of the file must refuse it.  Where the language takes any text (Markdown, HTML, shell commands), or where the
+file has such paragraphs itself, prose must be an order ("Replace the last line of `start` with:").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+
+from rapidfuzz import fuzz, process
+
+from apply_service.syntax.languages import find_language
+from apply_service.syntax.trees import count_syntax_errors, parse
+from apply_service.text.english import MAX_PROSE, is_order, reads_as_english
+from apply_service.text.markers import strip_comment
+
+MAX_PARAGRAPHS = 200
+"""A reply with more paragraphs at the left edge is a text."""
+MAX_LIKENESS = 80.0
+"""A paragraph that is more like a line of the file is a line of it in other words."""
+_DOCUMENT = re.compile(r"\b(?:section|heading|paragraph|line|list|table|sentence|item|bullet|row|file)\b")
+"""The parts of a document that an order may name."""
+_MARKUP = ("latex", "svelte", "vue", "xml")
+"""The languages without a grammar in which text may stand by itself."""
+_STRINGS = ('"""', "'''")
+_QUOTES = ('"', "`")
+_WITHOUT_BLOCKS = ("python", "ruby", "yaml", "toml", "bash", "elixir", "lua", "r", "makefile", "dockerfile")
+"""Languages without comments from `/*` to `*/`: there these are parts of patterns of paths."""
+_TEXT_NODES = ("string", "comment", "heredoc", "template", "text", "raw")
+
+
+def find_prose(lines: Sequence[str], original: Sequence[str], language: str | None, *, is_text: bool) -> list[range]:
+    """The paragraphs of prose among the lines of a reply, as ranges of lines.
+
+    `is_text`: the file is prose itself.  Then only an order in the first paragraph counts.
+    """
+    found = [span for span in _paragraphs(lines) if reads_as_english(join(lines, span))]
+    if not found or len(found) > MAX_PARAGRAPHS:
+        return []
+    known = {line.strip() for line in original}
+    paragraphs = [line for line in known if len(line) <= MAX_PROSE and reads_as_english(line)]
+    has_own = any(not strip_comment(line).is_comment for line in paragraphs)
+    is_string = _in_strings(lines, found, language)
+    prose = []
+    for span, is_inside in zip(found, is_string, strict=True):
+        text = join(lines, span)
+        if is_inside or any(lines[at].strip() in known for at in span):
+            continue
+        if process.extractOne(text, paragraphs, scorer=fuzz.ratio, score_cutoff=MAX_LIKENESS):
+            continue
+        if is_text and (any(line.strip() for line in lines[: span.start]) or _DOCUMENT.search(text) is None):
+            continue
+        if is_order(text) or (not is_text and not has_own and _is_refused(text, original, language)):
+            prose.append(span)
+    return prose
+
+
+def join(lines: Sequence[str], span: range) -> str:
+    """The lines of a paragraph as one."""
+    return " ".join(lines[at].strip() for at in span)
+
+
+def _paragraphs(lines: Sequence[str]) -> list[range]:
+    """The runs of lines at the left edge that begin behind a blank line: up to the next blank line, or up to a line
+    that ends with ":"."""
+    found = []
+    for is_blank, run in groupby(range(len(lines)), key=lambda at: not lines[at].strip()):
+        at = [*run]
+        if is_blank or lines[at[0]][:1] in (" ", "\t"):
+            continue
+        lead = next((k for k in at if lines[k].rstrip().endswith(":") or lines[k][:1] in (" ", "\t")), at[-1])
+        found.append(range(at[0], lead + 1))
+    return found
+
+
+def _is_refused(text: str, original: Sequence[str], language: str | None) -> bool:
+    """Whether the language does not take the text: alone, or below the file.  A language without a grammar takes none,
+    unless it is one of markup or unknown."""
+    alone = parse(text, language)
+    if alone is None:
+        return find_language(language) is not None and language not in _MARKUP
+    whole = "\n".join(original)
+    return alone.root.has_error or (
+        not count_syntax_errors(whole, language) and bool(count_syntax_errors(f"{whole}\n\n{text}\n", language))
+    )
+
+
+def _in_strings(lines: Sequence[str], found: Sequence[range], language: str | None) -> list[bool]:
+    """Whether each paragraph stands inside a string, a comment or a text of markup.
+
+    It does by the grammar, which reads the reply without these paragraphs, or if the signs of a string are not in pairs
+    above or below.  An order may stand beside a lone quote.
+    """
+    blanked = list(lines)
+    for span in found:
+        for at in span:
+            blanked[at] = ""
+    tree = parse("\n".join(blanked), language)
+    inside = []
+    for span in found:
+        node = tree.root.descendant_for_point_range((span.start, 0), (span.start, 0)) if tree is not None else None
+        is_text = False
+        while node is not None and node.parent is not None and not is_text:
+            is_text = any(kind in node.type for kind in _TEXT_NODES) and node.start_point[0] < span.start
+            node = node.parent
+        halves = ("\n".join(blanked[: span.start]), "\n".join(blanked[span.stop :]))
+        signs = _STRINGS if is_order(join(lines, span)) else (*_STRINGS, *_QUOTES)
+        is_open = any(half.count(sign) % 2 for sign in signs for half in halves)
+        has_blocks = language not in _WITHOUT_BLOCKS
+        is_open = is_open or (has_blocks and any(half.count("/*") != half.count("*/") for half in halves))
+        inside.append(is_text or is_open)
+    return inside

@@ -1,0 +1,133 @@
+"""Sentences about an edit: what is one, and what it asks for.
+
+Every scan is one pass over its line: a line of a reply may be as long and as odd as it likes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from apply_service.text.paths import MAX_LENGTH
+
+MAX_PROSE = 600
+"""Characters of a longer paragraph that are never prose around code."""
+MIN_WORDS = 3
+MIN_SHARE = 0.6
+"""The share of plain words among all words of a sentence, quoted code aside."""
+_SENTENCE = re.compile(r"^(?:\d+[.)] |[-*] )?[A-Z][^{}<>=;|\\]*[.:!?]$")
+_QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)|[\w.$@:]+\([^()]*\)")
+_PLAIN_WORD = re.compile(r"[(*_]*[A-Za-z][a-z]*(?:['’-][A-Za-z]+)*[),;:.!*_]*")
+_CODE_SIGNS = re.compile(r"[{}<>=|\\$#\[\]]|;$|::|->")
+_SMALL_WORDS = re.compile(
+    r"(?<!\w)(?:the|an?|of|to|in|with|this|that|these|those|its?|and|or|before|after|from|into|by|is|are|as|on|for|at|"
+    r"below|above|right|so|then|both|same|one|two|here's)(?!\w)",
+    re.IGNORECASE,
+)
+_PROSE_START = re.compile(r"(?:(?:\d+[.)]|[-*]) )?[*_\"'(]*(?:[A-Z`§]|(?:and|then|also|next|finally|plus)\b)")
+_VERBS = "replace|swap|overwrite|add|insert|append|prepend|put|place|remove|delete|drop"
+_SIDE = r"(?:after|before|below|above|beneath|under|underneath|between)"
+_AT_ONCE = r"(?:right|just|directly|immediately)"
+_BRIEF = re.compile(
+    rf"(?:(?:also|then|and|finally|next|please),? )*(?:(?:{_VERBS})(?: the)? +§(?:[ ,.:]|$)|"
+    rf"(?:(?:in|inside) +§ *,? *)?(?:{_AT_ONCE} )?(?:{_SIDE}|in|inside) +§ *(?::|,? (?:and )?{_SIDE}))",
+    re.IGNORECASE,
+)
+"""An order that names its object as code needs no other words, nor do words for a place."""
+_CHANGES = re.compile(
+    r"(?:fix|correct|update|modify|adjust|edit|rename|tweak|improve|refactor|rewrite)\b", re.IGNORECASE
+)
+"""What such a word speaks of changes where it stands."""
+_ORDER = re.compile(
+    rf"(?:^|[.,;:] |\b(?:and|then|also|please|next|finally)[,:]? )(?:\d+[.)] |[-*] )?[*_]*(?:{_VERBS})\b", re.IGNORECASE
+)
+_DELETION = re.compile(
+    r"(?:^|[.,;] |\b(?:and|then|also|please|finally|next|now),? )(?:remove|delete|drop)\b", re.IGNORECASE
+)
+_CHANGE_TO = re.compile(
+    r"(?:^|[,;:] |\b(?:and|then|also),? )(?:change|update|modify)\b.* to(?: this| be)?:$", re.IGNORECASE
+)
+_PLACE = re.compile(
+    rf"(?:(?:^|[.,;:] |\b(?:and|then|next|also) )(?:\d+[.)] )?[*_]*|\b{_AT_ONCE} ){_SIDE} "
+    r"(?:[a-z]+ ){0,4}§"
+    rf"|\b{_AT_ONCE} {_SIDE} the \w"
+    rf"|\b{_SIDE} the (?:\S+ ){{0,3}}"
+    r"(?:import|line|function|method|class|block|loop|call|check|handler|route|test|entry)s?\b"
+    r"|\b(?:at|to|near) (?:the )?(?:very )?(?:top|start|beginning|end|bottom)(?: of\b|:|, )",
+    re.IGNORECASE,
+)
+"""Words that say where code goes: beside a thing that they quote, or at an edge."""
+_HEADING = re.compile(
+    r"#{1,6} (?:step )?(?:\d+[.:)] )?(?P<heading>.+)|\*\*(?:step )?(?:\d+[.:)] )?(?P<bold>[^*]+)\*\*|"
+    r"\d+[.)] (?P<item>[A-Z].+)",
+    re.IGNORECASE,
+)
+_TRYING = re.compile(
+    r"(?:.*[.!] )?(?:(?:now|then|and|finally|to|you can(?: now| then)?|let's|or) )*"
+    r"(?:(?:try|test|use|call|verify|check) (?:it|them)\b.*|"
+    r"(?:run|execute|invoke|start|launch)(?: (?:it|them|this|that|the (?:\w+ )?"
+    r"(?:script|program|file|server|tests?|example|commands?))\b.*)?|"
+    r"(?:example |sample )?(?:usage|output|result|example)s?(?: usage)?):$",
+    re.IGNORECASE,
+)
+
+
+def is_sentence(line: str) -> bool:
+    """Whether the line reads as prose around an edit ("Here is the change:")."""
+    if len(line) > MAX_LENGTH or line[:1] in " \t":
+        return False
+    text = line.strip()
+    return " " in text[3:] and _SENTENCE.match(text) is not None
+
+
+def reads_as_english(paragraph: str) -> bool:
+    """Whether the paragraph, on one line, reads as English sentences about code: it ends with ":" or "."."""
+    text = paragraph.strip().rstrip("*_")
+    if text.startswith("(") and text.endswith(")") and "(" not in text[1:]:
+        text = f"{text[1:2].upper()}{text[2:-1].rstrip('.')}."
+    if len(text) > MAX_PROSE or not text.endswith((":", ".")) or _PROSE_START.match(text) is None:
+        return False
+    bare = _QUOTED.sub(" § ", text)
+    parts = [word for word in bare.split() if word.strip("(),.:;*_-–—")]
+    words = [word for word in parts if word.strip("(),.:;*_-–—") != "§"]
+    is_brief = _BRIEF.match(bare) is not None
+    if _CODE_SIGNS.search(bare) is not None or not (
+        is_brief or (len(parts) >= MIN_WORDS and _SMALL_WORDS.search(bare))
+    ):
+        return False
+    return sum(_PLAIN_WORD.fullmatch(word) is not None for word in words) >= MIN_SHARE * len(words)
+
+
+def is_order(paragraph: str) -> bool:
+    """Whether the paragraph tells what to do with the code that follows, or what to delete."""
+    text = paragraph.strip().rstrip("*_")
+    if len(text) > MAX_PROSE:
+        return False
+    bare = _QUOTED.sub("§", text)
+    if _ORDER.search(bare) is None:
+        is_place = _PLACE.search(bare) is not None and not changes_in_place(text)
+        return text.endswith(":") and (is_place or _CHANGE_TO.search(bare) is not None)
+    return text.endswith(":") or asks_to_delete(text)
+
+
+def changes_in_place(sentence: str) -> bool:
+    """Whether the sentence begins with a word that says to change something where it stands."""
+    return _CHANGES.match(sentence.lstrip("*_ ")) is not None
+
+
+def as_lead(paragraph: str) -> str:
+    """A heading or a bold line above code as the sentence that it stands for; any other paragraph as it is."""
+    match = _HEADING.fullmatch(paragraph.strip()) if len(paragraph) <= MAX_LENGTH else None
+    text = next(filter(None, match.groups()), "").strip(" *_") if match is not None else ""
+    return f"{text}:" if text and not text.endswith((":", ".")) else paragraph
+
+
+def asks_to_delete(paragraph: str) -> bool:
+    """Whether the paragraph tells to delete something, with or without code that follows."""
+    return _DELETION.search(_QUOTED.sub("§", paragraph.strip())) is not None
+
+
+def leads_to_usage(paragraph: str) -> bool:
+    """Whether the paragraph announces how to try the code or what it prints, and no code of a file."""
+    text = paragraph.strip().strip("*_# ")
+    text = text if text.endswith(":") else f"{text}:"
+    return len(text) <= MAX_PROSE and _TRYING.match(text) is not None and not is_order(text)
