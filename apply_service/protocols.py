@@ -33,7 +33,7 @@ class EditContext(NamedTuple):
 PredictMerge = Callable[[str, str, EditContext], Prediction]
 """Reads an edit format: from the original and the update, the merged text as far as a program can tell.
 
-Texts have LF line ends; the update is what `edits.reply` found in the reply.  Raises MalformedEdit: the update is not
+Texts have LF line ends; the update is what `reply.reader` found in the reply.  Raises MalformedEdit: the update is not
 of this format; NeedsMoreContext: nothing can be predicted, not even as a draft; the error names the anchors.
 """
 
@@ -67,7 +67,7 @@ class EditJob:
     language: str | None
     prediction: Prediction
     findings: tuple[Verdict, ...] = ()
-    """What `edits.reply` left out of the edit."""
+    """What `reply.reader` left out of the edit."""
     format: str = "lazy_snippet"
     """The name of the edit's format; `instruction` without an update."""
 

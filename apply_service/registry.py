@@ -17,7 +17,7 @@ EDIT_FORMATS = {
     "whole_file": "apply_service.formats.whole_file:predict",
     "lazy_snippet": "apply_service.merge.lazy_snippet:predict",
 }
-"""`edits.reply` tells them apart by their markers; the last one has none."""
+"""`reply.reader` tells them apart by their markers; the last one has none."""
 
 CHECKS = {
     "marker_leak": "apply_service.checks.leaks:find_marker_leak",
