@@ -87,7 +87,7 @@ from apply_service.types import (
     keep_all,
 )
 
-BY_MERGER = ("exact", "confirmed", "lattice", "fallback")
+BY_MERGER = ("exact", "confirmed", "fallback")
 """Strategies whose text is a reading of the merger.  How often the merger is right was counted."""
 INSTRUCTION_ONLY = "instruction"
 READ_AS_CODE = ("lazy_snippet", "whole_file")

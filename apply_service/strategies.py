@@ -17,7 +17,6 @@ from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.engine.record import Kind, Thresholds
 from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
-from apply_service.merge.alternatives import MAX_ALTERNATIVES, find_alternatives
 from apply_service.merge.rank.doubt import all_readings, find_doubt, how_sure
 from apply_service.merge.regions import Region, cut_job, find_regions, splice
 from apply_service.protocols import CheckInput, EditJob
@@ -212,7 +211,7 @@ def _decided_by(
     if request.strategy == "auto" and request.temperature == 0 and job.update.strip():
         weighed = yield from weigh(target, parts, request, thresholds, deadline)
     if (decided := weighed.taken) is not None:
-        strategy: RanStrategy = "confirmed" if _are_certain(parts) else "lattice"
+        strategy: RanStrategy = "confirmed"
     else:
         strategy = "model"
         decided = yield from target.decide(parts, request, wanted, deadline, is_streamed=not regions)
@@ -224,7 +223,7 @@ def _decided_by(
     stats.decode_s = max(one.stats.decode_s for one in decided)
     return Outcome(
         merged,
-        "windowed" if regions and strategy in ("lattice", "model") else strategy,
+        "windowed" if regions and strategy == "model" else strategy,
         sum_stats([weighed.spent, stats]),
         info,
         wanted if weighed.taken is None and info.determinism is not None else None,
@@ -260,42 +259,21 @@ def weigh(
 ) -> Generator[TokenEvent | NextPass, Steps, Weighed]:
     """Let the target score the merge of these parts (the whole file, or its windows).
 
-    If the merge is not certain, it also scores a few other readings.  The likeliest reading of each part is taken.  If
-    the target finds one too unlikely, it decides token by token instead; so it does with a guess.
+    If it finds the merge too unlikely, it decides token by token instead; so it does with a guess.
 
     Raises ContextLimitExceeded: a part is too long.  Cancelled, DeadlineExceeded: nobody waits for the answer any more.
     """
     if any(part.prediction.certainty is Certainty.GUESS for part in parts):
         return NOTHING
-    owners = list(range(len(parts)))
     scored = yield from target.score([(part, part.prediction) for part in parts], request, deadline)
     if scored is None:
         return NOTHING
-    # If a text has more than half of the probability, no alternative can have as much.
-    is_beatable = any((one.logprob or 0.0) <= math.log(0.5) for one in scored)
-    if not _are_certain(parts) and thresholds.margin is not None and is_beatable:
-        others = [
-            (i, replace(part.prediction, ops=other.of(part.prediction.ops)))
-            for i, part in enumerate(parts)
-            for other in find_alternatives(part.prediction)
-        ][:MAX_ALTERNATIVES]
-        # Scored after the merge, so that the prefix cache already holds the prompts.
-        more = yield from target.score([(parts[i], other) for i, other in others], request, deadline)
-        if more is None:
-            return NOTHING
-        owners, scored = [*owners, *(i for i, _ in others)], [*scored, *more]
-    # An alternative must be likelier than the merge by more than the margin.
-    margins = [0.0 if at < len(parts) else thresholds.margin or 0.0 for at in range(len(scored))]
-    gains = [(one.logprob or 0.0) - margin for one, margin in zip(scored, margins, strict=True)]
-    best = [max((at for at, i in enumerate(owners) if i == part), key=gains.__getitem__) for part in range(len(parts))]
-    least = confidence_of([scored[at] for at in best])
-    taken = [scored[at] for at in best]
+    least = confidence_of(scored)
     is_unlikely = least is not None and least < (thresholds.confirm if _are_certain(parts) else thresholds.choose)
-    is_forbidden = any(one.logprob == -math.inf for one in taken)  # by the constraint on the output (`constrain`)
+    is_forbidden = any(one.logprob == -math.inf for one in scored)  # by the constraint on the output (`constrain`)
     if is_forbidden or is_unlikely:
         return Weighed(None, sum_stats(unused_stats(one.stats) for one in scored))
-    unused = (unused_stats(one.stats) for at, one in enumerate(scored) if at not in best)
-    return Weighed(taken, sum_stats(unused))
+    return Weighed(list(scored), DecodeStats())
 
 
 def _are_certain(parts: Sequence[EditJob]) -> bool:

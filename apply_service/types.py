@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 Strategy = Literal["auto", "model", "exact"]
 """What a caller may ask for."""
 
-RanStrategy = Literal["exact", "confirmed", "lattice", "model", "windowed", "fallback"]
+RanStrategy = Literal["exact", "confirmed", "model", "windowed", "fallback"]
 """What decided the result; the README's table says when."""
 
 ConfidenceKind = Literal["calibrated", "raw"]

@@ -92,12 +92,12 @@ def _chosen(threshold: float, *, is_chosen: bool) -> str:
 
 def strategies() -> str:
     """How many right and wrong merges reach what the target must think of them."""
-    names = {"confirm": "confirmed", "choose": "lattice"}
+    names = {"confirm": "certain", "choose": "likely"}
     return table(
-        ("strategy", "least probability", "right merges that reach it", "wrong merges that reach it"),
+        ("merge", "least probability", "right merges that reach it", "wrong merges that reach it"),
         (
             (
-                f"`{names[name]}`",
+                names[name],
                 f"{row['value']:g}",
                 f"{row['n_right_reach']} of {row['n_right']}",
                 f"{row['n_wrong_reach']} of {row['n_wrong']}",

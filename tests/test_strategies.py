@@ -11,7 +11,6 @@ import pytest
 
 from apply_service.engine.record import KINDS, Calibration, Kind, ProbabilityMap, Thresholds
 from apply_service.errors import InstructionUnsupported, NeedsMoreContext, Truncated
-from apply_service.merge.alternatives import find_alternatives
 from apply_service.merge.regions import cut_job, find_regions
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.constraint import Masks
@@ -44,13 +43,6 @@ def wanting(text: str, request: ApplyRequest, *, margin: float = 20.0, **facts: 
     engine = FakeEngine(scripted(n_prompt, [*text.encode(), END], N_VOCAB, margin=margin))
     target = Target("embedded", engine, PlainBytes(), **facts)  # type: ignore[arg-type]
     return Runtime(load=lambda _: target), engine
-
-
-def other_text(request: ApplyRequest) -> str:
-    """The first alternative of the merge."""
-    prediction = job_of(request).prediction
-    ops = find_alternatives(prediction)[0].of(prediction.ops)
-    return "\n".join(op.text for op in ops if op.kind != "drop")
 
 
 def no_model(name: str) -> Target:
@@ -175,55 +167,20 @@ class NoOnes(Masks[None]):
     def advance(self, state: None, token: int) -> None: ...
 
 
-# -- lattice -----------------------------------------------------------------------------------------------------------
-def test_the_target_takes_the_merge_among_its_alternatives_unseen_where_none_can_be_likelier() -> None:
-    runtime, engine = wanting(MERGED, LIKELY, calibration=choosing(0.0))
+# -- a merge that is not certain ---------------------------------------------------------------------------------------
+def test_a_likely_merge_that_the_target_would_write_is_confirmed() -> None:
+    runtime, engine = wanting(MERGED, LIKELY)
     result = apply(LIKELY, runtime)
-    assert (result.strategy, result.merged_code, result.agreement) == ("lattice", MERGED, True)
+    assert (result.strategy, result.merged_code, result.agreement) == ("confirmed", MERGED, True)
     assert engine.n_steps == -(-(len(MERGED.encode()) + 1) // 64) + 1, "the merge alone was scored"
 
 
-def choosing(margin: float) -> Calibration:
-    chance = ProbabilityMap(0.0, {})
-    return Calibration("0" * 64, 0.9, chance, chance, Thresholds(margin=margin))
-
-
-def test_the_target_takes_an_alternative_that_it_finds_likelier() -> None:
-    other = other_text(LIKELY)
-    runtime, engine = wanting(other, LIKELY, calibration=choosing(0.0))
-    result = apply(LIKELY, runtime)
-    assert (result.strategy, result.merged_code, result.agreement) == ("lattice", other, False)
-    stats = result.stats
-    assert stats.completion_tokens == len(other.encode()) + 1
-    assert stats.accepted_tokens + stats.passes >= stats.completion_tokens
-    assert stats.rejections > 0
-    assert engine.n_open == 0
-
-
-def test_an_alternative_must_be_likelier_by_the_margin() -> None:
-    chance, merged, other = ProbabilityMap(0.0, {}), job_of(LIKELY).prediction.text, other_text(LIKELY)
-    n_wrong = sum(a != b for a, b in zip((merged + "\0").encode(), (other + "\0").encode(), strict=False))
-    for margin, wanted in ((1.0, other), (20.0 * n_wrong + 100.0, merged)):
-        calibration = Calibration("0" * 64, 0.9, chance, chance, Thresholds(0.0, 0.0, margin))
-        runtime, _ = wanting(other, LIKELY, calibration=calibration)
-        assert apply(LIKELY, runtime).merged_code == wanted
-
-
-def test_a_model_whose_preference_is_worthless_is_asked_about_the_merge_alone() -> None:
-    chance, other = ProbabilityMap(0.0, {}), other_text(LIKELY)
-    calibration = Calibration("0" * 64, 0.9, chance, chance, Thresholds(0.0, 0.0, None))
-    runtime, engine = wanting(other, LIKELY, calibration=calibration)
-    result = apply(LIKELY, runtime)
-    assert (result.strategy, result.merged_code) == ("lattice", MERGED)
-    assert engine.n_steps == -(-(len(MERGED.encode()) + 1) // 64) + 1
-
-
-def test_a_target_that_wants_none_of_them_decides_token_by_token() -> None:
+def test_a_target_that_wants_another_text_decides_token_by_token() -> None:
     other = MERGED.replace("11", "13")
     runtime, _ = wanting(other, LIKELY)
     result = apply(LIKELY, runtime)
     assert (result.strategy, result.merged_code) == ("model", other)
-    assert apply(LIKELY, replace(runtime, choose_threshold=0.0)).strategy == "lattice"
+    assert apply(LIKELY, replace(runtime, choose_threshold=0.0)).strategy == "confirmed"
 
 
 # -- model -------------------------------------------------------------------------------------------------------------
@@ -289,12 +246,13 @@ def test_regions_of_a_certain_merge_are_confirmed_and_listed() -> None:
     assert result.merged_code == LONG.replace("x + 20\n", "x * 20\n").replace("x + 50\n", "x * 50\n")
 
 
-def test_regions_of_a_likely_one_are_a_lattice_in_windows() -> None:
+def test_regions_of_a_likely_merge_are_confirmed_too() -> None:
     runtime = knowing(LONG_LIKELY)
     result = apply(LONG_LIKELY, runtime)
-    assert (result.strategy, len(result.windows)) == ("windowed", 1)
+    assert (result.strategy, len(result.windows)) == ("confirmed", 1)
     assert result.drafter is None
-    assert apply(replace(LONG_LIKELY, strategy="model"), runtime).drafter == "merged_edit+suffix"
+    decided = apply(replace(LONG_LIKELY, strategy="model"), runtime)
+    assert (decided.strategy, decided.drafter) == ("windowed", "merged_edit+suffix")
 
 
 # -- fallback ----------------------------------------------------------------------------------------------------------

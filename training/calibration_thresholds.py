@@ -18,14 +18,14 @@ from training.calibration_rows import AnswerRow
 
 SPARED = 0.01
 """The share of right merges that may fail."""
-STRATEGIES = {"confirm": ("confirmed",), "choose": ("lattice", "windowed")}
+CERTAINTIES = {"confirm": Certainty.CERTAIN, "choose": Certainty.LIKELY}
 DOUBT = 0.5
 """A merge with a decision less probable than this is one that the target itself would have written otherwise."""
 
 
 def doubted(rows: Sequence[AnswerRow]) -> list[AnswerRow]:
     """The merges taken as scored that the target would have written otherwise."""
-    mine = [row for strategies in STRATEGIES.values() for row in _of(rows, strategies)]
+    mine = [row for certainty in CERTAINTIES.values() for row in _of(rows, certainty)]
     return [row for row in mine if row.logprob is not None and math.exp(row.logprob) < DOUBT]
 
 
@@ -54,20 +54,23 @@ def kinds(rows: Sequence[AnswerRow], decided: Sequence[AnswerRow]) -> dict[Kind,
 
 
 def pick_thresholds(rows: Sequence[AnswerRow]) -> Thresholds:
-    """From answers given with thresholds of 0; a threshold is 0 where there are too few right ones to spare any.  No
-    margin: between the merge and a right alternative a model of this
-    kind chooses at chance (docs/log.md)."""
+    """From answers given with thresholds of 0; a threshold is 0 where there are too few right ones to spare any."""
     found = {}
-    for name, strategies in STRATEGIES.items():
-        right = [row for row in _of(rows, strategies) if row.is_right]
+    for name, certainty in CERTAINTIES.items():
+        right = [row for row in _of(rows, certainty) if row.is_right]
         least = sorted(math.exp(row.logprob) for row in right if row.logprob is not None)
         at = int(len(least) * SPARED)
         found[name] = _rounded_down(least[at]) if at else 0.0
-    return Thresholds(**found, margin=None)
+    return Thresholds(**found)
 
 
-def _of(rows: Sequence[AnswerRow], strategies: Sequence[str]) -> list[AnswerRow]:
-    return [row for row in rows if row.strategy in strategies and row.logprob is not None]
+def _of(rows: Sequence[AnswerRow], certainty: Certainty) -> list[AnswerRow]:
+    """The merges of this certainty that were taken as scored."""
+    return [
+        row
+        for row in rows
+        if row.strategy == "confirmed" and row.certainty == certainty.value and row.logprob is not None
+    ]
 
 
 def _rounded_down(chance: float) -> float:
@@ -81,8 +84,8 @@ def _rounded_down(chance: float) -> float:
 def effects(rows: Sequence[AnswerRow], thresholds: Thresholds) -> dict[str, Any]:
     """For each threshold: how many right and wrong merges of these rows reach it."""
     found = {}
-    for name, strategies in STRATEGIES.items():
-        mine, limit = _of(rows, strategies), getattr(thresholds, name)
+    for name, certainty in CERTAINTIES.items():
+        mine, limit = _of(rows, certainty), getattr(thresholds, name)
         reach = [row for row in mine if row.logprob is not None and math.exp(row.logprob) >= limit]
         n_right, n_reach_right = sum(row.is_right for row in mine), sum(row.is_right for row in reach)
         found[name] = {

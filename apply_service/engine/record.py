@@ -55,14 +55,11 @@ class Thresholds(NamedTuple):
     """How likely a target must find a merge that it may decide for it to be taken as scored, instead of decided token
     by token.
 
-    `confirm` and `choose` are the least probability of any decision: in a certain merge, and in the chosen reading of
-    one that is not.  `margin`: by how much the log probability of an alternative must exceed the merge's own.  It is
-    None if the target's preference among readings is worthless; then only the merge is scored.
+    `confirm` and `choose` are the least probability of any decision: in a certain merge, and in one that is not.
     """
 
     confirm: float = 0.01
     choose: float = 0.1
-    margin: float | None = None
 
 
 DEFAULT_THRESHOLDS = Thresholds()
@@ -201,8 +198,6 @@ class Calibration:
         threshold, thresholds = float(values["threshold"]), Thresholds(**limits)
         if not all(0 <= chance <= 1 for chance in (threshold, thresholds.confirm, thresholds.choose)):
             raise ValueError("a threshold is no probability")
-        if thresholds.margin is not None and not 0 <= thresholds.margin < math.inf:
-            raise ValueError(f"{limits} are no thresholds")
         answer, hunk = (ProbabilityMap.from_json(values[name]) for name in ("answer", "hunk"))
         return cls(str(values["weights_sha256"]), threshold, answer, hunk, thresholds)
 

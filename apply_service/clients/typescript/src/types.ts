@@ -89,7 +89,7 @@ export interface NativeAnswer {
   /** The merged file's bytes, where the original came as bytes. */
   merged_b64: string | null;
   /** What decided the result. */
-  strategy: "exact" | "confirmed" | "lattice" | "model" | "windowed" | "fallback";
+  strategy: "exact" | "confirmed" | "model" | "windowed" | "fallback";
   /** Why decoding ended; of an answer always `stop`. */
   finish_reason: FinishReason;
   /** The edit's format, as declared or detected. */
