@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.density import MOST, branch_points, dense_functions, known_functions
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "apply_service"
 
@@ -143,3 +145,31 @@ def test_similarity_is_rapidfuzz_alone() -> None:
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert unwanted not in names, path
+
+
+def test_no_function_becomes_dense() -> None:
+    """A function that branches more than 15 times is split by its questions; those that did before may only shrink."""
+    known = known_functions()
+    grown = {name: n for name, n in dense_functions().items() if n > known.get(name, MOST)}
+    assert grown == {}, "split them by question"
+
+
+def test_what_is_dense_no_more_leaves_the_list() -> None:
+    found, known = dense_functions(), known_functions()
+    assert found == known, "python -m tests.density"
+
+
+@pytest.mark.parametrize(
+    ("body", "n"),
+    [
+        ("return 1", 0),
+        ("if a and b or c:\n        pass", 3),
+        ("return [x for x in y for z in x if z]", 2),
+        ("try:\n        pass\n    except A:\n        pass\n    except B:\n        pass", 2),
+        ("def g():\n        return 1 if a else 2\n    return g", 0),
+        ("match a:\n        case 1:\n            pass\n        case _:\n            pass", 2),
+        ("while a:\n        b = 1 if c else 2", 2),
+    ],
+)
+def test_branch_points_are_counted(body: str, n: int) -> None:
+    assert branch_points(ast.parse(f"def f():\n    {body}\n").body[0]) == n
