@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: audit bench-gpu bench-gpu-prepare bench-gpu-real finetune finetune-prepare train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check try-release bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit wheel
+.PHONY: audit bench-gpu bench-gpu-prepare bench-gpu-real finetune finetune-prepare train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check try-release bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz same clean help vscode-unit wheel
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +51,9 @@ vscode-unit: $(STAMP)  ## the VS Code plugin outside the editor: strict types, t
 
 fuzz: $(STAMP)  ## 50,000 real edits in exact formats, half an hour; fails on bytes altered unseen; FUZZ='--edits N --formats NAME,...'
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.run --edits 50000 --out runs/fuzz/report.json $(FUZZ)
+
+same: $(STAMP)  ## whether every merge is what it was at a commit, to the byte, in minutes; SAME='--against COMMIT --accept FILE ...'
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.same --data $(EVAL_DATA) $(SAME)
 
 test-slow: $(STAMP)  ## what the suite leaves out because it takes minutes
 	$(BIN)/python -m pytest -m slow
