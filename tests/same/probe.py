@@ -20,7 +20,6 @@ from zlib import crc32
 import apply_service
 from apply_service.batch import BatchItem, PatchRequest, PatchSource
 from apply_service.batch.patch import apply_patch_request
-from apply_service.edits.fidelity import normalise
 from apply_service.errors import ApplyError
 from apply_service.pipeline import read_request, run
 from apply_service.protocols import EditJob
@@ -28,10 +27,12 @@ from apply_service.target import Runtime, no_target
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Prediction, Reading
 
 ASPECTS = ("text", "probability", "reasons", "findings", "features", "error")
-ADAPTERS = ("apply_service.edits.lazy.merge:readings",)
+ADAPTERS = ("apply_service.merge.merge:readings", "apply_service.edits.lazy.merge:readings")
 """Where the readings of a lazy snippet, unranked, with all their features may be found; the first that is there counts.
 Each is called as `readings(original, update, language=, path=, instruction=)` and gives pairs that begin with a
 `Reading`.  A tree that moves the function adds its new place, and keeps the old one for earlier commits."""
+NORMALISE = ("apply_service.text.fidelity:normalise", "apply_service.edits.fidelity:normalise")
+"""The same of the function that gives a text LF line ends."""
 
 A_DEEP = 3
 """Of so many lazy snippets one has the features of all its readings compared, the others those of the readings that the
@@ -40,7 +41,7 @@ merger ranks highest: finding all takes as long as the merge."""
 Value = dict[str, Any]
 
 
-def find_readings(places: Iterable[str] = ADAPTERS) -> Callable[..., Any]:
+def find_function(places: Iterable[str] = ADAPTERS) -> Callable[..., Any]:
     """The first of these functions that the package has.  Raises ImportError: it has none."""
     for place in places:
         module, _, name = place.partition(":")
@@ -48,7 +49,7 @@ def find_readings(places: Iterable[str] = ADAPTERS) -> Callable[..., Any]:
             return getattr(import_module(module), name)  # type: ignore[no-any-return]
         except (ImportError, AttributeError):
             continue
-    raise ImportError("the readings of lazy snippets moved: add their new place to ADAPTERS of tests/same/probe.py")
+    raise ImportError("a function moved: add its new place to ADAPTERS or NORMALISE in tests/same/probe.py")
 
 
 # -- one input ---------------------------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ def _of_prediction(job: EditJob) -> Value:
 
 def _of_readings(readings: Callable[..., Any], request: ApplyRequest, job: EditJob) -> list[Any]:
     """All readings of a lazy snippet, also those that the merger leaves out: name, text, features."""
-    original = normalise(request.original)
+    original = find_function(NORMALISE)(request.original)
     if not original.strip():
         return []
     about = {"language": job.language, "path": job.path, "instruction": job.instruction}
@@ -181,7 +182,7 @@ def hash_values(values: Mapping[str, object]) -> dict[str, str]:
 
 def probe_all(inputs: Iterable[str], *, with_values: bool) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Each input's id with its hashes or values; `inputs` are lines of JSON."""
-    readings = find_readings()
+    readings = find_function()
     for line in inputs:
         given = json.loads(line)
         values = probe(given, readings)

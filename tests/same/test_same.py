@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from apply_service.edits.lazy import merge
+from apply_service.merge import merge
 from apply_service.protocols import EditContext
 from apply_service.registry import EDIT_FORMATS, resolve
 from apply_service.types import Prediction
 from tests.same import __main__ as same
 from tests.same import inputs as drawing
 from tests.same.inputs import DAMAGE, KINDS, SUFFIXES, read_rows
-from tests.same.probe import ASPECTS, canonical, find_readings, probe, probe_all
+from tests.same.probe import ASPECTS, canonical, find_function, probe, probe_all
 
 N_TESTED = 30
 
@@ -119,7 +119,7 @@ def test_a_feature_that_no_answer_shows_is_found(
     def less(*args: Any, **about: Any) -> Any:
         return whole(*args, **about)[:-1]
 
-    monkeypatch.setattr("tests.same.probe.find_readings", lambda: less)
+    monkeypatch.setattr("tests.same.probe.find_function", lambda: less)
     after = hashes(lines)
     differing = same.compare({name: before[name] for name in after}, after)
     assert differing
@@ -175,10 +175,10 @@ def test_the_hashes_of_a_commit_are_kept(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_readings_are_found_in_the_first_place_that_is_there() -> None:
-    there = "apply_service.edits.lazy.merge:readings"
-    assert find_readings(["apply_service.edits.moved:readings", "apply_service.types:none", there]) is merge.readings
+    there = "apply_service.merge.merge:readings"
+    assert find_function(["apply_service.merge.moved:readings", "apply_service.types:none", there]) is merge.readings
     with pytest.raises(ImportError, match="ADAPTERS"):
-        find_readings(["apply_service.edits.moved:readings"])
+        find_function(["apply_service.merge.moved:readings"])
 
 
 def test_a_crash_is_a_finding_and_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
