@@ -119,7 +119,7 @@ def test_a_feature_that_no_answer_shows_is_found(
     def less(*args: Any, **about: Any) -> Any:
         return whole(*args, **about)[:-1]
 
-    monkeypatch.setattr("tests.same.probe.find_function", lambda: less)
+    monkeypatch.setattr("tests.same.probe.find_function", lambda *places: find_function(*places) if places else less)
     after = hashes(lines)
     differing = same.compare({name: before[name] for name in after}, after)
     assert differing
