@@ -250,10 +250,11 @@ def headline(answer: Mapping[str, Any], *, is_chosen: bool = False) -> str:
 
 
 def findings(answer: Mapping[str, Any]) -> Iterator[str]:
-    """What the checks found, those first that failed; of a doubt each reason.  That nothing changes, the headline
-    says."""
-    for verdict in sorted(answer["verdicts"], key=lambda verdict: verdict["severity"] != "error"):
-        if verdict["severity"] == "pass" or (verdict["check"], verdict["severity"]) == ("no_op", "warning"):
+    """What the checks found, those first that failed, and last the doubt, of which each reason.  That nothing changes,
+    the headline says."""
+    told = () if answer["hunks"] else (("no_op", "warning"),)
+    for verdict in sorted(answer["verdicts"], key=lambda one: (one["severity"] != "error", one["check"] == DOUBT)):
+        if verdict["severity"] == "pass" or (verdict["check"], verdict["severity"]) in told:
             continue
         if verdict["check"] == DOUBT:
             reasons = BETWEEN_REASONS.split(verdict["message"])

@@ -335,12 +335,14 @@ def round_up(n: int, grain: int) -> int:
     return -(-n // grain) * grain
 
 
-def refuse_over_limit(n_prompt: int, max_new_tokens: int, limit: int) -> None:
-    """Raises ContextLimitExceeded: prompt and new tokens are more than `limit`."""
+def refuse_over_limit(n_prompt: int, max_new_tokens: int, limit: int, remedy: str | None = None) -> None:
+    """Raises ContextLimitExceeded: prompt and new tokens are more than `limit`.  `remedy`: where the model does not set
+    it."""
     if n_prompt + max_new_tokens > limit:
         raise ContextLimitExceeded(
-            f"{n_prompt} prompt tokens and up to {max_new_tokens} new ones exceed the context limit of the model",
+            f"{n_prompt} prompt tokens and up to {max_new_tokens} new ones exceed the context limit"
+            + ("" if remedy else " of the model"),
             value=n_prompt + max_new_tokens,
             limit=limit,
-            remedy="send a smaller file, or use a model with a longer context",
+            remedy=remedy or "send a smaller file, or use a model with a longer context",
         )

@@ -58,6 +58,19 @@ def test_quiet_still_tells_what_must_be_looked_at(
     assert capsysbinary.readouterr().err == b""
 
 
+def test_lines_that_are_missing_are_told_before_the_doubt(
+    folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    doubt = Verdict("doubt", "warning", "the model read the edit in another way than this program can")
+    lost = Verdict("no_op", "warning", "2 new lines of the edit are not in the merged file, the first: if not items:")
+    run.result = replace(run.result, verdicts=(doubt, lost))
+    assert main(["apply", "a.py", "edit.txt", "--server", url]) == 1
+    assert capsysbinary.readouterr().err.decode().splitlines()[1:] == [
+        "  2 new lines of the edit are not in the merged file, the first: if not items: (check no_op)",
+        "  the model read the edit in another way than this program can",
+    ]
+
+
 def test_json_is_the_whole_answer(
     folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:

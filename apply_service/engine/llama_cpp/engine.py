@@ -104,13 +104,18 @@ class LlamaEngine:
 
     def describe(self) -> str:
         """What was found at the start, for people."""
-        found = self.row_test
+        found, trained = self.row_test, self.model.n_trained
+        divergence = f"divergence rate {found.flipped_choices:.4f} over {found.n_compared} rows"
+        if found.is_exact:
+            divergence += "; windows have the bits of single tokens"
+        else:
+            divergence += "; batches round otherwise, so the same request may be answered otherwise again"
+        limit = f" of {trained}, as kv_cache_mb allows" if self.context_limit < trained else ""
         return (
             f"is ready in {self.start_s:.1f} s; {'all layers on the GPU' if self.is_on_gpu else 'on the CPU'}; "
-            f"determinism: {self.determinism} (divergence rate {found.flipped_choices:.4f} over {found.n_compared} rows"
-            f"{'; windows have the bits of single tokens' if found.is_exact else ''}); "
-            f"windows of up to {self.max_draft + 1} rows; rows of the best measured batch are "
-            f"{found.speedup_limit:.1f} times as fast as single tokens; context {self.context_limit}"
+            f"determinism: {self.determinism} ({divergence}); windows of up to {self.max_draft + 1} rows; rows of the "
+            f"best measured batch are {found.speedup_limit:.1f} times as fast as single tokens; context "
+            f"{self.context_limit}{limit}"
         )
 
     def _open_context(self, most_rows: int) -> Any:
@@ -159,7 +164,9 @@ class LlamaEngine:
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
         n_cells = len(prompt_ids) + max_new_tokens
-        refuse_over_limit(len(prompt_ids), max_new_tokens, self.context_limit)
+        is_short = self.context_limit < self.model.n_trained
+        remedy = "raise kv_cache_mb, which holds so many tokens here, or send a smaller file" if is_short else None
+        refuse_over_limit(len(prompt_ids), max_new_tokens, self.context_limit, remedy)
         if self.n_free + self._n_kept < n_cells or not (self._free or self._kept):
             return None
         best, n_cached = self._longest_kept(owner, np.asarray(prompt_ids[:-1], np.int64))

@@ -197,17 +197,14 @@ class LlamaModel:
 
 def refuse_other_files(path: Path) -> None:
     """Raises ModelNotLoadable: this is no GGUF file, so llama.cpp can't load it."""
-    reason = ""
+    remedy = "name a GGUF file (--model FILE.gguf), or leave out --engine llama.cpp"
     try:
-        if not path.is_file():
-            reason = "it is no file"
-        else:
-            with path.open("rb") as file:
-                magic = file.read(4)
-            reason = "" if magic == MAGIC else f"it begins with {magic!r}, not with {MAGIC!r}"
+        with path.open("rb") as file:
+            magic = file.read(4)
+        message = f"llama.cpp runs GGUF files, and this is none: it begins with {magic!r}, not with {MAGIC!r}"
+    except FileNotFoundError:
+        magic, message = b"", "there is no such file, and llama.cpp runs nothing but GGUF files"
     except OSError as error:
-        reason = error.strerror or str(error)
-    if reason:
-        remedy = "name a GGUF file (--model FILE.gguf), or leave out --engine llama.cpp"
-        message = f"llama.cpp runs GGUF files, and this is none: {reason}"
+        magic, message = b"", f"llama.cpp can't read this as a GGUF file: {error.strerror or error}"
+    if magic != MAGIC:
         raise ModelNotLoadable(message, value=str(path), limit="a GGUF file", remedy=remedy)
