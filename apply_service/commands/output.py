@@ -252,7 +252,7 @@ def headline(answer: Mapping[str, Any], *, is_chosen: bool = False) -> str:
 def findings(answer: Mapping[str, Any]) -> Iterator[str]:
     """What the checks found, those first that failed, and last the doubt, of which each reason.  That nothing changes,
     the headline says."""
-    told = () if answer["hunks"] else (("no_op", "warning"),)
+    told = () if answer.get("hunks") else (("no_op", "warning"),)
     for verdict in sorted(answer["verdicts"], key=lambda one: (one["severity"] != "error", one["check"] == DOUBT)):
         if verdict["severity"] == "pass" or (verdict["check"], verdict["severity"]) in told:
             continue

@@ -203,8 +203,8 @@ def refuse_other_files(path: Path) -> None:
             magic = file.read(4)
         message = f"llama.cpp runs GGUF files, and this is none: it begins with {magic!r}, not with {MAGIC!r}"
     except FileNotFoundError:
-        magic, message = b"", "there is no such file, and llama.cpp runs nothing but GGUF files"
+        magic, message = b"", "there is no such file (llama.cpp runs GGUF files, by their names)"
     except OSError as error:
-        magic, message = b"", f"llama.cpp can't read this as a GGUF file: {error.strerror or error}"
+        magic, message = b"", f"llama.cpp runs GGUF files, and this can't be read as one: {error.strerror or error}"
     if magic != MAGIC:
         raise ModelNotLoadable(message, value=str(path), limit="a GGUF file", remedy=remedy)
