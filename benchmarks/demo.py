@@ -52,10 +52,11 @@ def speed_line(samples: list[Sample]) -> str:
     """The first sample is ours, the others are undrafted."""
     ours, *undrafted = samples
     plain = max(undrafted, key=lambda sample: sample.tok_s)
+    accepted, ratio = ours.accepted / ours.drafted, ours.tok_s / plain.tok_s
     return (
-        f"\nthe same edit by the model, token by token: {ours.n_tokens} tokens in {ours.passes} passes, {ours.accepted / ours.drafted:.1%} of "
-        f"drafts accepted, {ours.tok_s:,.0f} tok/s: {ours.tok_s / plain.tok_s:.1f}x plain ({plain.tok_s:,.0f} tok/s, "
-        f"{label(plain.contender)}); {ours.n_chars:,} characters in {ours.end_to_end_s:.2f} s with the prompt read"
+        f"\nthe same edit by the model, token by token: {ours.n_tokens} tokens in {ours.passes} passes, {accepted:.1%} "
+        f"of drafts accepted, {ours.tok_s:,.0f} tok/s: {ratio:.1f}x plain ({plain.tok_s:,.0f} tok/s, "
+        f"{label(plain.contender)}); {ours.n_chars:,} characters in {ours.end_to_end_s:.2f} s with the prompt's reading"
     )
 
 
