@@ -9,7 +9,6 @@ used are timed, which for a large model costs two more.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -20,6 +19,7 @@ from torch.nn import functional as F  # noqa: N812
 from apply_service.engine.attention import Kernels, Places
 from apply_service.engine.passes import Passes
 from apply_service.engine.torch_local import KEY_GRAIN, QUERY_GRAIN, TorchEngine
+from apply_service.engine.weights import fastest
 from apply_service.errors import EngineFailure
 from apply_service.protocols import Part, Prefill, SamplingParams, Session, Window
 
@@ -176,18 +176,17 @@ class _Probe:
         return float(is_other.float().mean()), float(is_flipped.float().mean())
 
     def time_pass(self, engine: TorchEngine, n_rows: int) -> float:
-        """Seconds of a pass of `n_rows` rows, all of one window: the fastest of a few, since a machine only ever adds
-        to what a pass takes."""
-        session, seconds = self.sessions[0], list[float]()
+        """Return the seconds of a pass of `n_rows` rows, all of one window."""
+        session = self.sessions[0]
         session.length = self.n_prompt
         ids = self.ids[: min(n_rows, len(self.ids))]
         window = Window(session, ids[0], ids[1:], SamplingParams())
-        while not seconds or (len(seconds) < N_TIMED and sum(seconds) < TIMED_S):
-            started_s = time.perf_counter()
+
+        def run() -> None:
             logits, _ = engine.logits([window], n_rows, n_head_rows=n_rows)
             logits[-1, -1].item()  # waits for the device
-            seconds.append(time.perf_counter() - started_s)
-        return min(seconds)
+
+        return fastest(run, least=1, most=N_TIMED, budget_s=TIMED_S)
 
     def _offset(self, bucket: int, size: int) -> int:
         """The first token of a window of this size, among those of the oracle.  It varies from bucket to bucket."""

@@ -66,14 +66,16 @@ def bfloat16_gain(n_in: int, n_out: int) -> float:
         layer = nn.Linear(n_in, n_out, bias=False, device="meta", dtype=dtype).to_empty(device="cpu")
         nn.init.constant_(layer.weight, 0.01)
         multiply = PackedLinear(layer) if dtype is torch.bfloat16 else layer
-        times.append(_fastest(partial(multiply, torch.full((TIMED_ROWS, n_in), 0.5, dtype=dtype))))
+        rows = torch.full((TIMED_ROWS, n_in), 0.5, dtype=dtype)
+        times.append(fastest(partial(multiply, rows), least=2, most=N_TIMED, budget_s=TIMED_S))
     return times[0] / times[1]
 
 
-def _fastest(run: Callable[[], object]) -> float:
-    """The seconds of the fastest of a few runs."""
+def fastest(run: Callable[[], object], *, least: int, most: int, budget_s: float) -> float:
+    """Return the seconds of the fastest run, since a machine only ever adds to what a run takes.  There are `least` to
+    `most` of them, and no more than `least` once they have taken `budget_s`."""
     seconds = list[float]()
-    while len(seconds) < 2 or (len(seconds) < N_TIMED and sum(seconds) < TIMED_S):
+    while len(seconds) < least or (len(seconds) < most and sum(seconds) < budget_s):
         started_s = time.perf_counter()
         run()
         seconds.append(time.perf_counter() - started_s)

@@ -15,10 +15,12 @@ import pytest
 from apply_eval.datasets import EditRecord, measure_edit, write_records
 from apply_eval.replay import Replay
 from apply_service.errors import FileNotReadable, SettingsError
+from apply_service.models import embedded_directory
 from benchmarks.gpu.__main__ import main, parse
 from benchmarks.gpu.edits import case_of, read_prepared
 from benchmarks.gpu.edits import main as prepare
 from benchmarks.gpu.pieces import NAME, Results, choose_pieces, plan_pieces
+from benchmarks.gpu.real import main as measure_real
 from benchmarks.gpu.tables import render
 
 ROOT = Path(__file__).parent.parent.parent
@@ -207,3 +209,18 @@ def test_without_prepared_edits_the_command_that_makes_them_is_named(tmp_path: P
 
 def test_a_cpu_gets_shapes_of_its_size() -> None:
     assert parse(["--device", "cpu"]).shapes.startswith("tiny")
+
+
+def test_a_pretrained_model_is_measured_by_its_own_choices(tmp_path: Path) -> None:
+    """Here the embedded model in torch: right answers, then speeds of every contender that was named."""
+    folder, out = prepared(tmp_path), tmp_path / "real.json"
+    given = ["--model", str(embedded_directory()), "--edits", str(folder), "--out", str(out), "--device", "cpu"]
+    assert (
+        measure_real([*given, "--speeds", "1", "--contenders", "plain_engine,merged_edit", "--plain-tokens", "6"]) == 0
+    )
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert [row["id"] for row in found["answers"]] == [edit["id"] for edit in read_prepared(folder)["edits"]]
+    assert all(row["merge_is_right"] for row in found["answers"])
+    assert all(row["n_tokens"] > 0 for row in found["answers"])
+    assert {row["contender"] for row in found["summary"]} == {"plain", "plain_engine", "merged_edit"}
+    assert not found["adapter"]
