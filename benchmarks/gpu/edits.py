@@ -21,7 +21,8 @@ from typing import Any
 from apply_eval.provenance import provenance
 from apply_eval.replay import Replay
 from apply_service.errors import FileNotReadable
-from apply_service.protocols import EditJob
+from apply_service.protocols import EditJob, PromptFormat
+from apply_service.target import SPARE_TOKENS
 from apply_service.types import ApplyRequest, Certainty, LineOp, Prediction
 from benchmarks.decoding.contenders import Case
 
@@ -52,15 +53,16 @@ def read_prepared(folder: Path) -> dict[str, Any]:
     return value | {"digest": hashlib.sha256(raw).hexdigest()}
 
 
-def case_of(edit: dict[str, Any], prompt_format: Replay) -> Case:
-    """A prepared edit as a replay target sees it."""
+def case_of(edit: dict[str, Any], prompt_format: PromptFormat) -> Case:
+    """A prepared edit as a target sees it.  A replay target is to write the right answer; any other decides."""
     ops = tuple(LineOp(*op) for op in edit["ops"])
     prediction = Prediction(ops, tuple(edit["update_lines"]), Certainty(edit["certainty"]))
     job = EditJob(edit["original"], edit["update"], "", edit["path"], edit["language"], prediction)
     request = ApplyRequest(original=job.original, update=job.update, path=job.path, strategy="model", constrain="none")
-    answer = tuple(prompt_format.encode_output(edit["after"]))
+    answer = tuple(prompt_format.encode_output(edit["after"])) if isinstance(prompt_format, Replay) else None
+    longest = len(prompt_format.encode_sources(job).predicted.ids) + SPARE_TOKENS if answer is None else len(answer)
     prompt = tuple(prompt_format.encode_prompt(job))
-    return Case(edit["id"], request, job, edit["after"], prompt, answer, len(answer), reread=lambda: job)
+    return Case(edit["id"], request, job, edit["after"], prompt, answer, longest, reread=lambda: job)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

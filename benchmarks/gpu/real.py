@@ -23,12 +23,10 @@ from apply_eval.provenance import provenance
 from apply_service.engine.loading import load_model
 from apply_service.errors import ApplyError
 from apply_service.prompts.by_model import open_prompt_format
-from apply_service.protocols import EditJob, PromptFormat
-from apply_service.target import SPARE_TOKENS, Target
-from apply_service.types import ApplyRequest, Certainty, LineOp, Prediction
+from apply_service.target import Target
 from benchmarks.decoding.contenders import Case, describe, describe_device, open_contender, take_turns, undrafted_cap
 from benchmarks.decoding.samples import summarise
-from benchmarks.gpu.edits import OUT, read_prepared
+from benchmarks.gpu.edits import OUT, case_of, read_prepared
 from benchmarks.gpu.measure import bytes_read, time_passes
 
 CONTENDERS = "plain_engine,hf_plain,hf_prompt_lookup,hf_prompt_lookup_128,original_snippet,merged_edit"
@@ -71,7 +69,7 @@ def measure(options: argparse.Namespace) -> None:
     ready_s = time.monotonic() - started_s
     engine = loaded.engine
     target = Target(engine.name, engine, prompt_format)
-    cases = [real_case(edit, prompt_format) for edit in prepared["edits"]]
+    cases = [case_of(edit, prompt_format) for edit in prepared["edits"]]
     cases = [case for case in cases if case.n_needed <= min(options.max_tokens, engine.context_limit)]
     cases = cases[: options.limit]
     found: dict[str, Any] = {
@@ -92,7 +90,15 @@ def measure(options: argparse.Namespace) -> None:
         "answers": [],
         "samples": [],
     }
-    write = FileOf(options.out, found)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+
+    def write() -> None:
+        samples = [sample.as_json() for sample in found["samples"]]
+        text = json.dumps({**found, "samples": samples}, indent=1) + "\n"
+        partial = options.out.with_suffix(".partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(options.out)
+
     fast = open_contender(FULL_SPEED, target, engine)
     fast.run(cases[:1], "warm-up", cap=24)
     for case in cases:
@@ -115,42 +121,16 @@ def measure(options: argparse.Namespace) -> None:
     print(f"{sum(row['is_right'] for row in found['answers'])} of {len(found['answers'])} right")
 
 
-class FileOf:
-    """Writes a result, whole or not at all."""
-
-    def __init__(self, path: Path, value: dict[str, Any]) -> None:
-        self._path, self._value = path, value
-        path.parent.mkdir(parents=True, exist_ok=True)
-
-    def __call__(self) -> None:
-        samples = [sample.as_json() for sample in self._value["samples"]]
-        partial = self._path.with_suffix(".partial")
-        partial.write_text(json.dumps({**self._value, "samples": samples}, indent=1) + "\n", encoding="utf-8")
-        partial.replace(self._path)
-
-
 def answer(contender: Any, case: Case) -> dict[str, Any]:
     """One edit written to its end; an answer that fails is wrong, and its error is kept."""
+    about = {"id": case.id, "merge_is_right": case.job.prediction.text == case.after}
     try:
         sample = contender.run([case], case.id, cap=None)
     except ApplyError as error:
-        return {"id": case.id, "is_right": False, "error": error.code}
+        return {**about, "is_right": False, "error": error.code}
     kept = ("n_prompt_tokens", "n_tokens", "decode_s", "end_to_end_s", "passes", "drafted", "accepted", "rejections")
-    is_predicted = case.job.prediction.text == case.after
     row = sample.as_json()
-    about = {"id": case.id, "is_right": bool(sample.n_exact), "merge_is_right": is_predicted}
-    return about | {name: row[name] for name in kept}
-
-
-def real_case(edit: dict[str, Any], prompt_format: PromptFormat) -> Case:
-    """A prepared edit as a pretrained target sees it: it decides what is written."""
-    ops = tuple(LineOp(*op) for op in edit["ops"])
-    prediction = Prediction(ops, tuple(edit["update_lines"]), Certainty(edit["certainty"]))
-    job = EditJob(edit["original"], edit["update"], "", edit["path"], edit["language"], prediction)
-    request = ApplyRequest(original=job.original, update=job.update, path=job.path, strategy="model", constrain="none")
-    prompt = tuple(prompt_format.encode_prompt(job))
-    longest = len(prompt_format.encode_sources(job).predicted.ids) + SPARE_TOKENS
-    return Case(edit["id"], request, job, edit["after"], prompt, None, longest, reread=lambda: job)
+    return {**about, "is_right": bool(sample.n_exact), **{name: row[name] for name in kept}}
 
 
 if __name__ == "__main__":
