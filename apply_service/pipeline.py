@@ -44,7 +44,7 @@ from apply_service.merge.rank.doubt import chance_of, chances_of_hunks, choose_r
 from apply_service.merge.regions import find_regions
 from apply_service.protocols import EditContext, EditJob, PredictMerge
 from apply_service.registry import CHECKS, EDIT_FORMATS, resolve
-from apply_service.reply.reader import name_finding, read_reply
+from apply_service.reply.reader import FoundEdit, name_finding, read_reply
 from apply_service.strategies import (
     STRATEGY_VERDICTS,
     Outcome,
@@ -144,7 +144,7 @@ def run(
     """
     edit = read_request(request, runtime) if edit is None else edit
     if deadline is None:  # no service accepted the request before; loading a model does not count
-        if needs_target(request, edit.job, runtime):
+        if edit.needs_target:
             runtime.load(request.model or runtime.models[0])
         deadline = Deadline(request.timeout_s, spent_s=sum(edit.seconds.values()))
     deadline.check()
@@ -166,7 +166,7 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
     source = validate(request, runtime)
     job = read_edit(request, detect_language(name=request.language, path=request.path))
     refuse_exchanged(request, job)
-    edit = ReadEdit(source, job, seconds=watch.seconds)
+    edit = ReadEdit(source, job, needs_target=needs_target(request, job, runtime), seconds=watch.seconds)
     watch.lap("predict_s")
     if not job.update.strip():  # an instruction alone may touch anything
         return edit
@@ -174,7 +174,7 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
     refuse_unrelated(job, normalise(request.update), checks)
     edit = edit._replace(checks=checks)
     watch.lap("checks_s")
-    if needs_target(request, job, runtime):
+    if edit.needs_target:
         edit = edit._replace(regions=tuple(find_regions(job.prediction, job.original, job.language)))
         watch.lap("predict_s")
     return edit
@@ -193,16 +193,7 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
     if request.drafter is not None:
         check_drafter(request.drafter, has_draft_model=runtime.has_draft_model)
     refuse_unknown_checks(request.on_verdict)
-    for name, is_good, limit in (
-        ("strategy", request.strategy in get_args(Strategy), list(get_args(Strategy))),
-        ("constrain", request.constrain in (None, "sources", "none"), ["sources", "none"]),
-        ("temperature", 0 <= request.temperature <= MAX_TEMPERATURE, f"0 to {MAX_TEMPERATURE:g}; 0 is greedy"),
-        ("max_tokens", request.max_tokens is None or request.max_tokens >= 1, "1 or more"),
-    ):
-        if not is_good:
-            allowed = limit if isinstance(limit, str) else " or ".join(limit)
-            value, remedy = getattr(request, name), f"leave it out, or set it to {allowed}"
-            raise InvalidField(f"the value of `{name}` is not allowed", value=value, limit=limit, remedy=remedy)
+    refuse_bad_values(request)
     if request.reading is not None and (request.strategy == "model" or not request.update.strip()):
         remedy = "leave out `reading`, or send an `update` with strategy auto or exact"
         raise InvalidField(
@@ -222,6 +213,20 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
             remedy = "read the file again and make a new edit"
             raise StaleBase(message, value=given, limit=actual, remedy=remedy)
     return source
+
+
+def refuse_bad_values(request: ApplyRequest) -> None:
+    """Raises InvalidField if a choice or a number is out of its range."""
+    for name, is_good, limit in (
+        ("strategy", request.strategy in get_args(Strategy), list(get_args(Strategy))),
+        ("constrain", request.constrain in (None, "sources", "none"), ["sources", "none"]),
+        ("temperature", 0 <= request.temperature <= MAX_TEMPERATURE, f"0 to {MAX_TEMPERATURE:g}; 0 is greedy"),
+        ("max_tokens", request.max_tokens is None or request.max_tokens >= 1, "1 or more"),
+    ):
+        if not is_good:
+            allowed = limit if isinstance(limit, str) else " or ".join(limit)
+            value, remedy = getattr(request, name), f"leave it out, or set it to {allowed}"
+            raise InvalidField(f"the value of `{name}` is not allowed", value=value, limit=limit, remedy=remedy)
 
 
 def refuse_unknown_checks(on_verdict: Mapping[str, str]) -> None:
@@ -244,17 +249,7 @@ def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
         # Before it is read as a reply: parts of the file may look like prose around an edit, or like a patch.
         return replace(job, format=request.format or job.format)
     reply = read_reply(update, original=original, path=request.path, language=language, named=request.format)
-    original_read, update_read = original, reply.update
-    if reply.format in READS_BYTES:
-        original_read = with_mark(request.original, request.encoding)
-        update_read = with_own_ends(reply.update, request.update)
-    predict: PredictMerge = resolve(EDIT_FORMATS, reply.format)
-    instruction = "\n".join(said for said in (request.instruction, reply.prose) if said)
-    prediction = replace(of_file, update_lines=tuple(update_read.split("\n")))
-    is_old = reply.format == "lazy_snippet" and is_there_already(update_read, original)
-    if not is_old or update_read.strip("\n") != original.strip("\n"):
-        read = predict(original_read, update_read, EditContext(request.path, language, instruction))
-        prediction = prediction if is_old and read.text == original else read
+    prediction = predict_merge(request, job, reply)
     name = reply.format
     if reply.may_be_file and not prediction.determined:
         prediction = beside_snippet(original, reply.update, prediction)
@@ -264,6 +259,23 @@ def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
     left_out = name_finding(reply, prediction)
     findings = reply.findings if left_out is None else (*reply.findings, left_out)
     return replace(job, update=reply.update, prediction=prediction, findings=findings, format=name)
+
+
+def predict_merge(request: ApplyRequest, job: EditJob, reply: FoundEdit) -> Prediction:
+    """What the reader of its format makes of the edit in a reply.  A snippet that stands in the file as it is changes
+    nothing, and is certain.  Raises ApplyError."""
+    original_read, update_read = job.original, reply.update
+    if reply.format in READS_BYTES:
+        original_read = with_mark(request.original, request.encoding)
+        update_read = with_own_ends(reply.update, request.update)
+    unchanged = replace(job.prediction, update_lines=tuple(update_read.split("\n")))
+    is_old = reply.format == "lazy_snippet" and is_there_already(update_read, job.original)
+    if is_old and update_read.strip("\n") == job.original.strip("\n"):
+        return unchanged
+    instruction = "\n".join(said for said in (request.instruction, reply.prose) if said)
+    predict: PredictMerge = resolve(EDIT_FORMATS, reply.format)
+    read = predict(original_read, update_read, EditContext(request.path, job.language, instruction))
+    return unchanged if is_old and read.text == job.original else read
 
 
 def refuse_exchanged(request: ApplyRequest, job: EditJob) -> None:
@@ -307,16 +319,9 @@ def finish(
     """Check the text, restore the original's bytes, and put the answer together.  `seconds`: of each earlier stage.
     Raises AlteredBytes: a byte outside the edit would change; NulByte: the text holds one; CheckFailed, Truncated: a
     check with the rule `fail` has findings.  Truncation has this rule by default."""
-    # Over 60 lines, half of them the fields of the answer: what becomes of a decided text is read once, from the top.
+    # Half of the lines are the fields of the answer: what becomes of a decided text is read once, from the top.
     watch, job = Stopwatch(dict(seconds or {})), edit.job
-    checks = edit.check(outcome.merged)
-    if outcome.error is not None and not all(verdict.is_pass for verdict in checks):
-        raise outcome.error
-    is_wrong = any(verdict.severity == "error" for verdict in checks)
-    if is_wrong and outcome.target is not None and may_fall_back(request, job):
-        of_prediction = edit.check(job.prediction.text)
-        if all(verdict.is_pass for verdict in of_prediction):
-            outcome, checks = outcome.fall_back(job, "the model's output failed a check"), of_prediction
+    outcome, checks = settle(request, edit, outcome)
     watch.lap("checks_s")
     ops = attribute_ops(job.original, outcome.merged, job.prediction)
     merged_code = restore(request.original, ops, job.prediction.ends if ops is job.prediction.ops else None)
@@ -326,13 +331,7 @@ def finish(
     confidence = confidence_in(request, job.prediction, outcome, checks)
     counted = confidence.answer if confidence.kind == "calibrated" else None
     verdicts = (*strategy_verdicts(job, outcome, counted), *checks)
-    rules = {**DEFAULT_RULES, **request.on_verdict}
-    failed = [v for v in verdicts if v.severity in ("warning", "error") and rules.get(v.check) == "fail"]
-    if failed:
-        kind = Truncated if failed[0].check == "truncation" else CheckFailed
-        message = f"{failed[0].check}: {failed[0].message}"
-        remedy = f'correct the edit, or accept the finding: on_verdict {{"{failed[0].check}": "warn"}}'
-        raise kind(message, value=sorted({v.check for v in failed}), remedy=remedy)
+    refuse_failed(verdicts, {**DEFAULT_RULES, **request.on_verdict})
     hunks = text_hunks(request.original, merged_code)
     target = outcome.target
     result = ApplyResult(
@@ -375,6 +374,30 @@ def finish(
     watch.lap("answer_s")
     watch.seconds["total_s"] = sum(watch.seconds.values())  # the answer has these seconds too
     return result
+
+
+def settle(request: ApplyRequest, edit: ReadEdit, outcome: Outcome) -> tuple[Outcome, tuple[Verdict, ...]]:
+    """The text to answer with, and what the checks found: the predicted merge replaces a target's text that fails.
+    Raises the outcome's error where the predicted merge fails, too."""
+    job, checks = edit.job, edit.check(outcome.merged)
+    if outcome.error is not None and not all(verdict.is_pass for verdict in checks):
+        raise outcome.error
+    is_wrong = any(verdict.severity == "error" for verdict in checks)
+    if is_wrong and outcome.target is not None and may_fall_back(request, job):
+        of_prediction = edit.check(job.prediction.text)
+        if all(verdict.is_pass for verdict in of_prediction):
+            return outcome.fall_back(job, "the model's output failed a check"), of_prediction
+    return outcome, checks
+
+
+def refuse_failed(verdicts: Sequence[Verdict], rules: Mapping[str, str]) -> None:
+    """Raises Truncated or CheckFailed if a check with the rule `fail` has findings."""
+    failed = [v for v in verdicts if v.severity in ("warning", "error") and rules.get(v.check) == "fail"]
+    if failed:
+        kind = Truncated if failed[0].check == "truncation" else CheckFailed
+        message = f"{failed[0].check}: {failed[0].message}"
+        remedy = f'correct the edit, or accept the finding: on_verdict {{"{failed[0].check}": "warn"}}'
+        raise kind(message, value=sorted({v.check for v in failed}), remedy=remedy)
 
 
 def id_of_reading(job: EditJob, merged: str) -> str | None:
@@ -515,7 +538,7 @@ def read_or_apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult | Read
     A service calls this in worker processes.  It uses no target of the runtime.  Raises as `run` does.
     """
     edit = read_request(request, runtime)
-    if needs_target(request, edit.job, runtime):
+    if edit.needs_target:
         return edit
     (final,) = run(request, runtime, Deadline(), edit)
     assert isinstance(final, FinalEvent), "a program needs no passes"

@@ -27,6 +27,7 @@ from apply_service.target import (
     Steps,
     TargetInfo,
     confidence_of,
+    joint_stats,
     sum_stats,
     unused_stats,
 )
@@ -46,6 +47,8 @@ class ReadEdit(NamedTuple):
     job: EditJob
     checks: tuple[Verdict, ...] | None = None
     """Of the predicted merge; None: not checked yet."""
+    needs_target: bool = False
+    """Whether a target decides."""
     regions: tuple[Region, ...] = ()
     """What the edit touches, if a target has to decide.  Finding it takes long for a long file."""
     seconds: Mapping[str, float] = {}
@@ -95,7 +98,7 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
     """Choose and run a strategy, as in the README's table."""
     job = edit.job
     is_guess = job.prediction.certainty is Certainty.GUESS
-    if not needs_target(request, job, runtime):
+    if not edit.needs_target:
         if kind_of(job) == "instruction":
             name = request.model or runtime.models[0]
             remedy = "send an `update`, or name an instruct model in `model`, with strategy auto or model"
@@ -171,13 +174,7 @@ def _by_target(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline
         remedy = "send an `update`, or use an instruct model"
         raise InstructionUnsupported(message, value=request.instruction[:200], remedy=remedy)
     windows = info.windows if runtime.windows == "auto" else runtime.windows
-    n_lines = job.original.count("\n") + 1
-    is_past_context = windows != "never" and info.context_limit is not None and n_lines >= info.context_limit
-    regions: Sequence[Region] = ()
-    if is_past_context or (windows == "always" and n_lines >= LONG_FILE_LINES):
-        regions = touched
-        if not is_past_context and 2 * sum(region.n_lines for region in regions) > n_lines:
-            regions = ()
+    regions = touched if _is_decided_in_windows(job, touched, info, windows) else ()
     tried: list[Sequence[Region]] = []
     while True:  # with ever smaller regions, until they fit
         try:
@@ -191,6 +188,15 @@ def _by_target(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline
             if not narrower:
                 raise
             regions = narrower[0]
+
+
+def _is_decided_in_windows(job: EditJob, touched: Sequence[Region], info: TargetInfo, windows: str) -> bool:
+    """Whether a target decides the touched regions alone, before it has tried the whole file."""
+    n_lines = job.original.count("\n") + 1
+    if windows != "never" and info.context_limit is not None and n_lines >= info.context_limit:
+        return True
+    saves_half = 2 * sum(region.n_lines for region in touched) <= n_lines
+    return windows == "always" and n_lines >= LONG_FILE_LINES and saves_half
 
 
 def _decided_by(
@@ -207,9 +213,9 @@ def _decided_by(
     """
     job, info, wanted = edit.job, target.info, request.drafter or runtime.default_drafter
     parts = [cut_job(job, region) for region in regions] or [job]
-    weighed, thresholds = NOTHING, runtime.thresholds_of(info)
-    if request.strategy == "auto" and request.temperature == 0 and job.update.strip():
-        weighed = yield from weigh(target, parts, request, thresholds, deadline)
+    weighed = NOTHING
+    if job.update.strip():
+        weighed = yield from weigh(target, parts, request, runtime.thresholds_of(info), deadline)
     if (decided := weighed.taken) is not None:
         strategy: RanStrategy = "confirmed"
     else:
@@ -218,13 +224,10 @@ def _decided_by(
     merged, starts = decided[0].merged, [0]
     if regions:
         merged, starts = splice(job.prediction, regions, [one.merged for one in decided])
-    stats = sum_stats(one.stats for one in decided)
-    stats.prefill_s = max(one.stats.prefill_s for one in decided)  # windows share their passes
-    stats.decode_s = max(one.stats.decode_s for one in decided)
     return Outcome(
         merged,
         "windowed" if regions and strategy == "model" else strategy,
-        sum_stats([weighed.spent, stats]),
+        sum_stats([weighed.spent, joint_stats([one.stats for one in decided])]),
         info,
         wanted if weighed.taken is None and info.determinism is not None else None,
         agreement=merged == job.prediction.text,
@@ -259,11 +262,13 @@ def weigh(
 ) -> Generator[TokenEvent | NextPass, Steps, Weighed]:
     """Let the target score the merge of these parts (the whole file, or its windows).
 
-    If it finds the merge too unlikely, it decides token by token instead; so it does with a guess.
+    If it finds the merge too unlikely, it decides token by token instead.  So it does with a guess, and where the
+    caller asks for the target's own or for varied text.
 
     Raises ContextLimitExceeded: a part is too long.  Cancelled, DeadlineExceeded: nobody waits for the answer any more.
     """
-    if any(part.prediction.certainty is Certainty.GUESS for part in parts):
+    is_asked_to_write = request.strategy != "auto" or request.temperature != 0
+    if is_asked_to_write or any(part.prediction.certainty is Certainty.GUESS for part in parts):
         return NOTHING
     scored = yield from target.score([(part, part.prediction) for part in parts], request, deadline)
     if scored is None:

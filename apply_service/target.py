@@ -396,6 +396,13 @@ def sum_stats(stats: Iterable[DecodeStats]) -> DecodeStats:
     return total
 
 
+def joint_stats(stats: Sequence[DecodeStats]) -> DecodeStats:
+    """Counts and times of decodings that shared their passes."""
+    total = sum_stats(stats)
+    total.prefill_s, total.decode_s = max(one.prefill_s for one in stats), max(one.decode_s for one in stats)
+    return total
+
+
 def unused_stats(stats: DecodeStats) -> DecodeStats:
     """The counts of a scored text that is not in the answer: all of it counts as drafted, and nothing as accepted.
 
