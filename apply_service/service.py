@@ -19,7 +19,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,8 +38,8 @@ from apply_service.errors import (
 )
 from apply_service.pipeline import InWorker, Running
 from apply_service.serving.shares import FairQueue, has_room
-from apply_service.serving.ticket import Terminal, Ticket, crash_error
-from apply_service.serving.workers import Job, WorkerPool, closing_error
+from apply_service.serving.ticket import State, Terminal, Ticket, crash_error
+from apply_service.serving.workers import WorkerPool, closing_error
 from apply_service.strategies import ReadEdit
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 
@@ -68,14 +68,13 @@ class Run(Protocol):
 
 @dataclass(slots=True)
 class Lane:
-    """The edits of one size: those that wait for a worker process, and those that one is reading."""
+    """The edits of one size, and the order in which they get a worker process."""
 
     pool: WorkerPool
     queue_limit: int
     processor_s: float | None
     """The most processor time that reading an edit may take."""
     unread: FairQueue[Ticket] = field(default_factory=FairQueue)
-    jobs: dict[Ticket, Job] = field(default_factory=dict)
 
 
 class Task:
@@ -186,17 +185,10 @@ class Service:
         self._lanes = [lane for lane in (self._small, self._large) if lane is not None]
         self._waiting: FairQueue[Ticket] = FairQueue()
         self._waiting_remote: FairQueue[Ticket] = FairQueue()
-        self._queues = [self._waiting, self._waiting_remote, *([self._large.unread] if self._large else [])]
-        """The queues that count against `queue_limit`: requests for a target, and large ones that wait to be read."""
-        self._all_queues = [*self._queues, *([self._small.unread] if self._small else [])]
-        self._patient: set[Ticket] = set()
-        """Patient requests that are being read.  Each has a reserved place in the engine's queue."""
-        self._running: list[Ticket] = []
-        self._in_threads: set[Ticket] = set()
+        self._tickets: set[Ticket] = set()
+        """All that have not ended.  What waits and what runs is counted by their states; queues only give the order."""
         self._state = threading.Condition()
         self._is_open = True
-        self._open: set[Ticket] = set()
-        """Requests that were accepted and have not ended."""
         self._observers: list[Callable[[Ticket], None]] = []
         self._thread = threading.Thread(target=self._serve, name="apply-engine", daemon=True)
         self._thread.start()
@@ -220,7 +212,7 @@ class Service:
     def queue_length(self) -> int:
         """How many requests wait for a target, or are large and wait to be read."""
         with self._state:
-            return sum(map(len, self._queues))
+            return len(self._queued())
 
     @property
     def has_room(self) -> bool:
@@ -233,7 +225,7 @@ class Service:
     def n_active(self) -> int:
         """Requests that are being read or answered."""
         with self._state:
-            return len(self._running) + len(self._in_threads) + sum(len(lane.jobs) for lane in self._lanes)
+            return len(self._in(State.READING, State.RUNNING, State.FINISHING))
 
     def observe(self, observer: Callable[[Ticket], None]) -> None:
         """Call `observer` with every ticket that has ended, before its consumer learns of the end.
@@ -259,21 +251,27 @@ class Service:
             limit = f"above 0, at most {self._max_timeout_s:g}"
             remedy = f"set timeout_s to at most {self._max_timeout_s:g}, or raise max_timeout_s"
             raise InvalidField("timeout_s is out of range", value=timeout_s, limit=limit, remedy=remedy)
-        ticket = Ticket(request, timeout_s, self._forget)
         lane = self._lane_of(count_chars(request))
+        is_small = lane is not None and lane is self._small
+        ticket = Ticket(
+            request,
+            timeout_s,
+            self._forget,
+            is_remote=self._is_remote(request),
+            is_patient=is_patient and is_small,
+        )
         with self._state:
             if not self.is_ready:
                 raise closing_error()
-            if lane is None or lane is self._large:
-                self._refuse_full(request.owner, *self._queues)
+            if lane is None or not is_small:
+                self._refuse_full(request.owner, self._queued())
             elif is_patient:
-                self._refuse_full(request.owner, *self._queues, lane.unread, lane.jobs)
-                self._patient.add(ticket)
+                of_lane = self._in(State.UNREAD, State.READING, State.FINISHING, lane=lane)
+                self._refuse_full(request.owner, self._queued() + of_lane)
             else:
-                self._refuse_full(request.owner, lane.unread, limit=lane.queue_limit)
-            (self._queue_of(ticket) if lane is None else lane.unread).put(request.owner, ticket)
-            self._open.add(ticket)
-            self._state.notify_all()
+                self._refuse_full(request.owner, self._in(State.UNREAD, lane=lane), limit=lane.queue_limit)
+            self._tickets.add(ticket)
+            self._move(ticket, State.WAITING if lane is None else State.UNREAD)
         self._start_next()
         return ticket
 
@@ -310,10 +308,11 @@ class Service:
             EngineFailure: a request has been lost, or answered twice, or the engine thread has died.
         """
         with self._state:
-            n_waiting = sum(map(len, self._all_queues))
-            if self._open or n_waiting or self.n_active or self.is_alive != self._is_open:
+            queues = [self._waiting, self._waiting_remote, *(lane.unread for lane in self._lanes)]
+            n_waiting = sum(map(len, queues))
+            if self._tickets or n_waiting or self.is_alive != self._is_open:
                 raise EngineFailure(
-                    f"internal fault: {len(self._open)} requests have not ended, {n_waiting} waiting, "
+                    f"internal fault: {len(self._tickets)} requests have not ended, {n_waiting} waiting, "
                     f"{self.n_active} running, thread alive: {self.is_alive}"
                 )
 
@@ -332,13 +331,13 @@ class Service:
             self._is_open = False
             self._state.notify_all()
             self._state.wait_for(self._is_idle, drain_timeout_s)
-            left = [*self._open]
+            left = [*self._tickets]
         for ticket in left:
             ticket.end(closing_error())
         until = time.monotonic() + JOIN_TIMEOUT_S
         self._thread.join(JOIN_TIMEOUT_S)
         with self._state:
-            self._state.wait_for(lambda: not self._in_threads, max(0.0, until - time.monotonic()))
+            self._state.wait_for(lambda: not self._in_threads(), max(0.0, until - time.monotonic()))
         for lane in self._lanes:
             lane.pool.close()
 
@@ -348,38 +347,64 @@ class Service:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- admission -------------------------------------------------------------------------------------------------
+    # -- states (with the lock held) -------------------------------------------------------------------------------
+    def _in(self, *states: State, lane: Lane | None = None) -> list[Ticket]:
+        """The tickets in these states, of one lane or of all."""
+        return [
+            ticket
+            for ticket in self._tickets
+            if ticket.state in states and (lane is None or self._lane_of(count_chars(ticket.request)) is lane)
+        ]
+
+    def _queued(self) -> list[Ticket]:
+        """What counts against `queue_limit`: requests for a target, and large ones that wait to be read."""
+        large = [] if self._large is None else self._in(State.UNREAD, lane=self._large)
+        return self._in(State.WAITING) + large
+
+    def _in_threads(self) -> list[Ticket]:
+        return [ticket for ticket in self._in(State.RUNNING) if ticket.is_remote]
+
     def _is_idle(self) -> bool:
-        return not self._open and self.n_active == 0
+        return not self._tickets
 
-    def _queue_of(self, ticket: Ticket) -> FairQueue[Ticket]:
-        return self._waiting_remote if self._is_remote(ticket.request) else self._waiting
+    def _move(self, ticket: Ticket, to: State) -> None:
+        """Change a ticket's state, and with it its place in the queues."""
+        if (queue := self._queue_of(ticket)) is not None:
+            queue.remove(ticket.request.owner, ticket)
+        ticket.move(to)
+        if (queue := self._queue_of(ticket)) is not None:
+            queue.put(ticket.request.owner, ticket)
+        if to is State.ENDED:
+            self._tickets.discard(ticket)
+        self._state.notify_all()
 
+    def _queue_of(self, ticket: Ticket) -> FairQueue[Ticket] | None:
+        """The queue that holds the tickets of this state."""
+        if ticket.state is State.WAITING:
+            return self._waiting_remote if ticket.is_remote else self._waiting
+        lane = self._lane_of(count_chars(ticket.request))
+        return lane.unread if ticket.state is State.UNREAD and lane is not None else None
+
+    # -- admission -------------------------------------------------------------------------------------------------
     def _lane_of(self, n_chars: int) -> Lane | None:
         return self._large if n_chars >= self._large_chars else self._small
 
-    def _refuse_full(self, owner: str, *places: Collection[Ticket], limit: int | None = None) -> None:
-        """Raises Overloaded if the places together are full and this owner already has its share of them."""
+    def _refuse_full(self, owner: str, places: Sequence[Ticket], *, limit: int | None = None) -> None:
+        """Raises Overloaded if all places are taken and this owner already has its share of them."""
         limit = self._queue_limit if limit is None else limit
-        if (total := sum(map(len, places))) < limit:
+        if (total := len(places)) < limit:
             return
-        counts = Counter(ticket.request.owner for place in places for ticket in place)
+        counts = Counter(ticket.request.owner for ticket in places)
         n_callers = len(counts.keys() | {owner})
         if not has_room(1, own=counts[owner], total=total, limit=limit, n_callers=n_callers):
             remedy = "wait a moment and send the request again"
             raise Overloaded("the queue is full", value=total, limit=limit, remedy=remedy)
 
     def _forget(self, ticket: Ticket) -> None:
-        """A ticket has ended: take it out of all queues, stop its job, tell the observers."""
+        """A ticket was answered: its place is free, unless a thread still runs it.  Tell the observers."""
         with self._state:
-            self._open.discard(ticket)
-            for queue in self._all_queues:
-                queue.remove(ticket.request.owner, ticket)
-            jobs = [job for lane in self._lanes if (job := lane.jobs.pop(ticket, None))]
-            self._patient.discard(ticket)
-            self._state.notify_all()
-        for job in jobs:
-            job.cancel()
+            if ticket.state not in (State.RUNNING, State.ENDED):
+                self._move(ticket, State.ENDED)
         self._start_next()
         for observer in self._observers:
             try:
@@ -392,18 +417,19 @@ class Service:
         for lane in self._lanes:
             while True:
                 with self._state:
-                    ticket = lane.unread.take() if len(lane.jobs) < lane.pool.n_workers else None
-                if ticket is None:
-                    break
+                    n_busy = len(self._in(State.READING, State.FINISHING, lane=lane))
+                    ticket = lane.unread.take() if n_busy < lane.pool.n_workers else None
+                    if ticket is None:
+                        break
+                    self._move(ticket, State.READING)
                 assert self._read is not None
-                ticket.start()
                 self._begin_job(lane, ticket, partial(self._read, ticket.request))
         while True:
             with self._state:
-                ticket = self._waiting_remote.take() if len(self._in_threads) < self._max_threads else None
+                ticket = self._waiting_remote.take() if len(self._in_threads()) < self._max_threads else None
                 if ticket is None:
                     return
-                self._in_threads.add(ticket)
+                self._move(ticket, State.RUNNING)
             threading.Thread(target=self._run_in_thread, args=(ticket,), name="apply-remote", daemon=True).start()
 
     # -- worker processes ------------------------------------------------------------------------------------------
@@ -414,19 +440,13 @@ class Service:
         except ApplyError as error:
             ticket.end(error)
             return
-        with self._state:
-            lane.jobs[ticket] = job
-        job.add_done_callback(partial(self._end_job, lane, ticket))  # a closure over the job would be a cycle
-        if ticket.terminal is not None:
-            job.cancel()
+        job.add_done_callback(partial(self._end_job, ticket))
+        ticket.deadline.on_cancel(job.cancel)  # at once, if the ticket has ended
 
-    def _end_job(self, lane: Lane, ticket: Ticket, job: Future[Any]) -> None:
+    def _end_job(self, ticket: Ticket, job: Future[Any]) -> None:
         """Answer the request, or queue it for its target.  Runs on a thread of the pool."""
         if ticket.terminal is None:
             ticket.context.copy().run(self._go_on, ticket, job)
-        with self._state:
-            lane.jobs.pop(ticket, None)
-            self._state.notify_all()
         self._start_next()
 
     def _go_on(self, ticket: Ticket, job: Future[Any]) -> None:
@@ -439,13 +459,11 @@ class Service:
             with self._state:
                 if not self.is_ready:
                     raise closing_error()
-                if ticket in self._patient:
-                    self._patient.remove(ticket)
-                else:
-                    self._refuse_full(ticket.request.owner, *self._queues, self._patient)
+                if not ticket.is_patient:
+                    reserved = [one for one in self._in(State.UNREAD, State.READING) if one.is_patient]
+                    self._refuse_full(ticket.request.owner, self._queued() + reserved)
                 if ticket.terminal is None:
-                    self._queue_of(ticket).put(ticket.request.owner, ticket)
-                    self._state.notify_all()
+                    self._move(ticket, State.WAITING)
         except CancelledError:
             return  # the ticket has ended
         except ApplyError as error:
@@ -456,26 +474,26 @@ class Service:
     # -- threads and the engine thread -----------------------------------------------------------------------------
     def _task(self, ticket: Ticket) -> Task:
         """Start answering the request, up to the first pass that it needs."""
-        ticket.start()
         task = Task(ticket, self._run)
         task.advance(None)
         return task
 
     def _finish(self, task: Task) -> None:
-        """Give the rest of a task, if it left any, to the worker pool that reads such edits."""
-        if task.rest is not None and task.ticket.terminal is None:
-            lane = self._lane_of(count_chars(task.ticket.request))
+        """Let the ticket go, or give the rest of its task to the worker pool that reads such edits."""
+        ticket = task.ticket
+        with self._state:
+            rest = task.rest if ticket.terminal is None else None
+            self._move(ticket, State.ENDED if rest is None else State.FINISHING)
+        if rest is not None:
+            lane = self._lane_of(count_chars(ticket.request))
             assert lane is not None, "a run leaves its rest to a worker only if there are workers"
-            self._begin_job(lane, task.ticket, task.rest.call)
+            self._begin_job(lane, ticket, rest.call)
 
     def _run_in_thread(self, ticket: Ticket) -> None:
         task = self._task(ticket)
         if task.decodings:
             task.end(EngineFailure("internal fault: a model on another server was to be computed here"))
         self._finish(task)
-        with self._state:
-            self._in_threads.discard(ticket)
-            self._state.notify_all()
         self._start_next()
 
     def _serve(self) -> None:
@@ -483,15 +501,10 @@ class Service:
         scheduler = Scheduler()
         tasks: list[Task] = []
         while True:
-            with self._state:
-                if not tasks:
-                    self._state.wait_for(lambda: self._waiting or not self._is_open)
-                    if not self._waiting:
-                        return
-                n_free = min(STARTS_PER_PASS, self._max_active - len(tasks))
-                tickets = [ticket for _ in range(n_free) if (ticket := self._waiting.take()) is not None]
-                self._running += tickets
-            tasks = self._still_active([*tasks, *map(self._task, tickets)])
+            joining = self._joining(len(tasks))
+            if not tasks and not joining:
+                return
+            tasks = self._still_active([*tasks, *map(self._task, joining)])
             decodings = [decoding for task in tasks for decoding in task.decodings]
             try:
                 outcomes = iter(scheduler.run_pass(decodings))
@@ -509,17 +522,23 @@ class Service:
                     self._state.wait(ROOM_POLL_S)
             tasks = self._still_active(tasks)
 
+    def _joining(self, n_tasks: int) -> list[Ticket]:
+        """The requests that join these tasks.  Without tasks it waits for some; none come once the service closes."""
+        with self._state:
+            if n_tasks == 0:
+                self._state.wait_for(lambda: self._waiting or not self._is_open)
+            n_free = min(STARTS_PER_PASS, self._max_active - n_tasks)
+            joining = [ticket for _ in range(n_free) if (ticket := self._waiting.take()) is not None]
+            for ticket in joining:
+                self._move(ticket, State.RUNNING)
+        return joining
+
     def _still_active(self, tasks: Sequence[Task]) -> list[Task]:
-        """The tasks that need another pass.  The others are over; this wakes threads that wait for an idle engine."""
-        active = [task for task in tasks if task.decodings]
+        """The tasks that need another pass.  The others are over."""
         for task in tasks:
             if not task.decodings:
                 self._finish(task)
-        if len(active) < len(tasks):
-            with self._state:
-                self._running = [task.ticket for task in active]
-                self._state.notify_all()
-        return active
+        return [task for task in tasks if task.decodings]
 
 
 def count_chars(request: ApplyRequest) -> int:

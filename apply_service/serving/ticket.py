@@ -1,7 +1,7 @@
 """One accepted request, seen from both sides: the engine puts events in, and one consumer takes them out.
 
 A request ends once: in an answer or in an error.  Later ends are dropped.  The consumer watches the deadline too, so it
-holds even if the engine hangs.  `service.Service` makes tickets.
+holds even if the engine hangs.  `service.Service` makes tickets, and moves them from state to state (`MOVES`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from enum import Enum
 
 from apply_service.deadline import Deadline, cancelled_error, late_error
 from apply_service.errors import REPORT_LOG, ApplyError, EngineFailure
@@ -26,10 +27,48 @@ Terminal = FinalEvent | ApplyError
 log = logging.getLogger(__name__)
 
 
+class State(Enum):
+    """Where a request is."""
+
+    NEW = "not accepted yet"
+    UNREAD = "waits for a worker process"
+    READING = "a worker process reads its edit"
+    WAITING = "waits for its target"
+    RUNNING = "a thread answers it"
+    FINISHING = "a worker process finishes its answer"
+    ENDED = "nothing works on it any more"
+
+
+MOVES: Mapping[State, frozenset[State]] = {
+    State.NEW: frozenset({State.UNREAD, State.WAITING}),
+    State.UNREAD: frozenset({State.READING, State.ENDED}),
+    State.READING: frozenset({State.WAITING, State.ENDED}),
+    State.WAITING: frozenset({State.RUNNING, State.ENDED}),
+    State.RUNNING: frozenset({State.FINISHING, State.ENDED}),
+    State.FINISHING: frozenset({State.ENDED}),
+    State.ENDED: frozenset(),
+}
+"""The states that may follow each.  A running request whose caller went away stays so until its thread lets it go."""
+
+
 class Ticket:
     """One accepted request.  Thread-safe; its events go to one consumer, `events` or `events_async`."""
 
-    def __init__(self, request: ApplyRequest, timeout_s: float, on_end: Callable[[Ticket], None]) -> None:
+    def __init__(
+        self,
+        request: ApplyRequest,
+        timeout_s: float,
+        on_end: Callable[[Ticket], None],
+        *,
+        is_remote: bool = False,
+        is_patient: bool = False,
+    ) -> None:
+        """`is_remote`: its target is on another server.  `is_patient`: while it is read, it has a place among those
+        that wait for a target."""
+        self.is_remote = is_remote
+        self.is_patient = is_patient
+        self.state = State.NEW
+        """Changed by `move` only."""
         self.context = contextvars.copy_context()
         """The submitter's context, so that log lines on any thread name the request."""
         self.request = request
@@ -60,9 +99,14 @@ class Ticket:
         self.end(late_error(self.deadline.timeout_s))
 
     # -- engine side -----------------------------------------------------------------------------------------------
-    def start(self) -> None:
-        """The engine begins with it: its time in the queue is over."""
-        self._started = time.monotonic()
+    def move(self, to: State) -> None:
+        """Change the state.  When work on it begins, its time in the queue is over.  Raises EngineFailure if `MOVES`
+        does not allow this."""
+        if to not in MOVES[self.state]:
+            raise EngineFailure(f"internal fault: a request moved from {self.state.name} to {to.name}")
+        self.state = to
+        if to in (State.READING, State.RUNNING):
+            self._started = time.monotonic()
 
     def put(self, event: ApplyEvent) -> None:
         """Give the consumer an event.  Does nothing after the end."""
