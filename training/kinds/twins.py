@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
-from benchmarks.kinds.plans import MARKERS, marker_line
-from benchmarks.kinds.shape import indent, is_comment, margin
-from benchmarks.kinds.sources import Source
-from benchmarks.kinds.wording import shuffled, varied
+from training.kinds.plans import MARKERS, marker_line
+from training.kinds.shape import indent, is_comment, margin
+from training.kinds.sources import Source
+from training.kinds.wording import shuffled, varied
 
 
 @dataclass(frozen=True, slots=True)

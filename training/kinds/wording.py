@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
-from benchmarks.kinds.shape import CODE, Definition, is_comment, is_statement
-from benchmarks.kinds.sources import Source
+from training.kinds.shape import CODE, Definition, is_comment, is_statement
+from training.kinds.sources import Source
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from textwrap import dedent
 
 from rapidfuzz import fuzz
 
-from benchmarks.kinds.shape import HASHES, indent, is_blank, is_closer, margin, owners
-from benchmarks.kinds.sources import Source
+from training.kinds.shape import HASHES, indent, is_blank, is_closer, margin, owners
+from training.kinds.sources import Source
 
 SLACK = 8
 FAR = 400

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from rapidfuzz import fuzz
 
-from benchmarks.kinds.sources import Source
+from training.kinds.sources import Source
 
 BRACES = frozenset(["typescript", "javascript", "go", "rust", "java", "kotlin", "c", "cpp", "csharp", "php", "swift"])
 SEMICOLONS = frozenset(["java", "c", "cpp", "csharp", "php", "rust"])

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from benchmarks.kinds.plans import Op, Plan, marker_line
-from benchmarks.kinds.shape import (
+from training.kinds.plans import Op, Plan, marker_line
+from training.kinds.shape import (
     BRACES,
     CODE,
     HASHES,
@@ -33,8 +33,8 @@ from benchmarks.kinds.shape import (
     statements_of,
     step,
 )
-from benchmarks.kinds.sources import Source
-from benchmarks.kinds.wording import identifiers, new_name, renamed, shuffled, varied
+from training.kinds.sources import Source
+from training.kinds.wording import identifiers, new_name, renamed, shuffled, varied
 
 _ARM = re.compile(
     r"\s*(?:(?P<word>case|when|elif|elsif)\b(?P<label>.*)|(?P<text>[\w\"':.|() -]+?)(?P<arrow> (?:=>|->) ?.*|\)))$"
