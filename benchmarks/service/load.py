@@ -32,6 +32,7 @@ import httpx2
 from apply_eval.datasets import EditRecord, measure_edit, read_records
 from apply_eval.mine import OWN_EDITS
 from apply_eval.provenance import provenance, safe_options
+from apply_eval.statistics import percentiles
 from apply_service.clients.http import HttpClient
 from apply_service.types import ApplyRequest
 from benchmarks.decoding.tables import table
@@ -50,7 +51,7 @@ IDLE_TIMEOUT_S = 30.0
 BACK_OFF_S = 1.0
 CUT = 0
 """The status of a request that its client gave up."""
-PERCENTILES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
+PERCENTILES = (50, 90, 95, 99)
 WAITED = "queue and HTTP"
 MAX_GROWTH = 0.1
 """Share of memory gained between the first and the last fifth of the warm part of the run: more is not flat."""
@@ -264,11 +265,8 @@ def summarise(samples: Sequence[Sample], gauges: Sequence[Gauges]) -> dict[str, 
 
 def _percentiles(values: Iterable[float]) -> dict[str, float] | None:
     """By nearest rank; None of no values."""
-    ordered = sorted(values)
-    if not ordered:
-        return None
-    numbers = {name: round(ordered[-(-len(ordered) * p // 100) - 1], 4) for name, p in PERCENTILES.items()}
-    return {"n": len(ordered), **numbers, "max": round(ordered[-1], 4)}
+    known = list(values)
+    return {"n": len(known), **percentiles(known, PERCENTILES), "max": round(max(known), 4)} if known else None
 
 
 def memory(gauges: Sequence[Gauges]) -> dict[str, float] | None:
@@ -310,9 +308,9 @@ def stage_table(summary: Mapping[str, Any]) -> str:
 
 
 def _table(head: str, rows: Mapping[str, Mapping[str, float] | None]) -> str:
-    lines = [[head, "n", *(f"{p} s" for p in PERCENTILES), "max s"]]
-    for name, found in rows.items():
-        lines += [] if found is None else [[name, *(str(found[key]) for key in ("n", *PERCENTILES, "max"))]]
+    keys = ("n", *(f"p{p}" for p in PERCENTILES), "max")
+    lines = [[head, *(key if key == "n" else f"{key} s" for key in keys)]]
+    lines += [[name, *(str(found[key]) for key in keys)] for name, found in rows.items() if found is not None]
     return table(lines).rstrip()
 
 
