@@ -35,10 +35,9 @@ from apply_eval.provenance import provenance, safe_options
 from apply_eval.statistics import percentiles
 from apply_service.clients.http import HttpClient
 from apply_service.types import ApplyRequest
-from benchmarks.decoding.tables import table
+from benchmarks.report import RESULTS, table, write_result
 from benchmarks.service.server import Gauges, read_gauges, serving, watched
 
-RESULT = Path(__file__).parents[1] / "results" / "load.json"
 Kind = Literal["whole", "stream", "deadline", "gone"]
 SHARES: dict[Kind, float] = {"whole": 0.45, "stream": 0.25, "deadline": 0.15, "gone": 0.15}
 """How often a client asks in which way."""
@@ -102,7 +101,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--data", type=Path, default=OWN_EDITS)
-    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument("--out", type=Path, default=RESULTS / "load.json")
     parser.add_argument("serve", nargs="*", metavar="-- OPTION", help="options of `apply-service serve`")
     options = parser.parse_args()
     load = Load(read_records(options.data), options.clients, options.minutes * 60, options.seed, SHARES)
@@ -126,7 +125,7 @@ def main() -> int:
         "phases": phases,
         "broken": broken,
     }
-    options.out.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    write_result(options.out, result, indent=None)
     for name, phase in phases.items():
         print(f"\n## {name}\n\n{latency_table(phase)}\n\n{stage_table(phase)}\n\n{json.dumps(phase['ended'])}")
     print("\nbroken: " + ("; ".join(broken) or "nothing"))

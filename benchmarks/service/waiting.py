@@ -26,13 +26,12 @@ from apply_eval.datasets import EditRecord, chosen_records
 from apply_eval.mine import OWN_EDITS
 from apply_eval.provenance import provenance
 from apply_eval.statistics import percentiles
-from benchmarks.decoding.tables import table
+from benchmarks.report import RESULTS, table, write_result
 from benchmarks.service.server import serving
 
 STRATEGIES = ("exact", "auto")
 SHOWN = (50, 90, 99)
 """Percentiles."""
-RESULT = Path(__file__).parents[1] / "results" / "waiting.json"
 TIMEOUT_S = 120.0
 
 
@@ -123,7 +122,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument("--out", type=Path, default=RESULTS / "waiting.json")
     parser.add_argument("serve", nargs="*", help="options of the server, after --")
     options = parser.parse_args()
     records, files = chosen_records(options.data, updates=options.updates, split=options.split)
@@ -142,8 +141,7 @@ def main() -> None:
         "crowd": crowds,
         "provenance": provenance(files, seed=0),
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_result(options.out, results)
     head = ("", "p50", "p90", "p99", f"answers a second, {options.clients} clients", "p99 of these")
     rows = [
         (
