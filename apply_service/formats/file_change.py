@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from apply_service.errors import MalformedEdit
 from apply_service.formats.hunks import QuotedHunk, Trust, merge_hunks
+from apply_service.formats.recognise import ReplyLines
 from apply_service.text.line_search import FileLines, Likeness
 from apply_service.text.paths import has_same_name, is_same_file
 from apply_service.types import LineOp, Prediction
@@ -46,6 +47,16 @@ class PatchText(NamedTuple):
 
     changes: tuple[FileChange, ...]
     strays: tuple[int, ...]
+
+
+def quotes_file(changes: Sequence[FileChange], reply: ReplyLines) -> bool:
+    """Whether the file has the lines that a hunk quotes, or is the new file of a change that quotes none."""
+    for change in changes:
+        # Ignore a hunk that changes nothing: code may have a line that looks like the header of a hunk.
+        quotes = [hunk.old for hunk in change.hunks if hunk.quotes and hunk.old != hunk.new]
+        if any(map(reply.file.stands, quotes)) or (not quotes and change.path and reply.is_new_file):
+            return True
+    return False
 
 
 def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -> FileChange:

@@ -11,12 +11,14 @@ import json
 import re
 from bisect import bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.formats.file_change import pick_for_file
 from apply_service.formats.hunks import Trust, hunk_of_replacement, merge_hunks
+from apply_service.formats.recognise import Recognised, Sureness
 from apply_service.protocols import EditContext
 from apply_service.text.fences import find_fences
 from apply_service.text.fidelity import MARK, normalise
@@ -82,6 +84,57 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     for number, replacement in enumerate(picked[n_planned:], n_planned + 1):
         text = _replace(text, replacement, f"edit {number}", trust)
     return trust.prediction_of(original, text, lines, n_own=len(lines))
+
+
+class FoundJson(Recognised):
+    """The JSON edits in a reply.  A text that can only be meant as such has this format even if it is broken."""
+
+    has_marks = True
+
+    @cached_property
+    def _replacements(self) -> Sequence[Replacement]:
+        return read_replacements(self.reply.text)
+
+    @cached_property
+    def _stretches(self) -> list[tuple[int, int]]:
+        fences = (fence for fence in self.reply.fences if fence.body)
+        return [(f.opening, f.closing - 1) for f in fences if opens_json(self.reply.lines[f.opening + 1])]
+
+    @property
+    def confidence(self) -> Sureness:
+        reply = self.reply
+        if not self._replacements:
+            names_pair = has_pair(reply.text, PAIRS[:-1]) or (
+                '"command"' in reply.text and any(f'"{name}"' in reply.text for name in OTHER_CALLS)
+            )
+            is_json = names_pair and (opens_json(reply.text) or bool(self._stretches))
+            return Sureness.MARKS if is_json else Sureness.NONE
+        is_value = any(map(reply.is_code, self.outside()))  # in a program
+        told = (one.old in reply.original if one.old.strip() else reply.is_new_file for one in self._replacements)
+        return Sureness.QUOTES if not is_value and any(told) else Sureness.MARKS
+
+    @property
+    def lines(self) -> Collection[int]:
+        lines = range(len(self.reply.lines))
+        first = next((at for at in lines if opens_json(self.reply.lines[at])), 0)
+        return self.reply.within(self._stretches) or lines[first:]
+
+    @property
+    def paths(self) -> Sequence[str]:
+        return [one.path for one in self._replacements if one.path]
+
+    def parts(self) -> Mapping[str, str]:
+        told: defaultdict[str, list[str]] = defaultdict(list)
+        for one in self._replacements:
+            told[one.path or ""].append(one.as_json())
+        return {} if "" in told else {path: f"[{', '.join(edits)}]" for path, edits in told.items()}
+
+
+recognise = FoundJson
+
+
+def opens_json(line: str) -> bool:
+    return line.lstrip()[:1] in ("{", "[")
 
 
 @dataclass(frozen=True, slots=True)

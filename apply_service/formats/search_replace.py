@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from typing import Literal, NamedTuple
@@ -23,6 +24,7 @@ from typing import Literal, NamedTuple
 from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.formats.file_change import pick_for_file
 from apply_service.formats.hunks import QuotedHunk, Trust, hunk_of_replacement, merge_hunks, name_labels
+from apply_service.formats.recognise import FilePart, Recognised, ReplyLines, Sureness
 from apply_service.protocols import EditContext
 from apply_service.text.fences import is_around, read_fence
 from apply_service.text.line_search import FileLines, Likeness
@@ -68,6 +70,101 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
                 "no old text means a new file",
             )
     return merge_hunks(original, update, hunks, is_ordered=False, trust=trust)
+
+
+# -- in a reply --------------------------------------------------------------------------------------------------------
+class FoundBlocks(Recognised):
+    """The blocks in a reply; none where one of them is not complete."""
+
+    has_marks = True
+    signs = ("<<<<<<< SEARCH", "------- SEARCH")
+
+    def __init__(self, reply: ReplyLines) -> None:
+        super().__init__(reply)
+        self._marks = {at: mark for at, line in enumerate(reply.lines) if (mark := read_mark(line)) is not None}
+        self._has_marks = any(mark.kind != "divide" for mark in self._marks.values())
+        self._blocks: Sequence[SearchBlock] = ()
+        if self._has_marks:
+            with suppress(MalformedEdit):
+                self._blocks = read_file_blocks(reply.lines, reply.file)
+        self.blocks = [FilePart(block.opening, block.closing, block.path) for block in self._blocks]
+        self.mentions = [block.mention for block in self._blocks if block.mention]
+        reply.claim(part[:2] for part in self.blocks)
+
+    @classmethod
+    def indented(cls, lines: Sequence[str], file: FileLines) -> Iterator[range]:
+        opening, divider = -1, -1
+        for at, line in enumerate(lines):
+            mark = read_mark(line.strip()) if line[:1] in (" ", "\t") else None
+            kind = "" if mark is None else mark.kind
+            if kind == "open" and opening < 0:
+                opening = divider = at
+            elif kind == "divide" and divider == opening:
+                divider = at
+            elif kind == "close" and opening >= 0:
+                n_blanks = len(lines[opening]) - len(lines[opening].lstrip())
+                if divider > opening and file.stands([text[n_blanks:] for text in lines[opening + 1 : divider]]):
+                    yield range(opening, at + 1)
+                opening = -1
+
+    @property
+    def confidence(self) -> Sureness:
+        if not self._has_marks:
+            return Sureness.NONE
+        return Sureness.QUOTES if any(map(self._is_quoted, self._blocks)) else Sureness.MARKS
+
+    def _is_quoted(self, block: SearchBlock) -> bool:
+        reply = self.reply
+        head, old = (reply.lines[start : block.dividers[0] + 1] for start in (block.opening, block.start))
+        if not any(map(str.strip, old[:-1])):
+            return reply.is_new_file
+        return reply.file.stands(old[:-1]) and not reply.file.stands(head, Likeness.TRAILING)
+
+    @property
+    def lines(self) -> Collection[int]:
+        if self.blocks or not self._marks:
+            return self.reply.within(part[:2] for part in self.blocks)
+        first, last = min(self._marks), max(self._marks)
+        return range(first, last + 1 if self._marks[last].kind == "close" else len(self.reply.lines))
+
+    @property
+    def is_foreign(self) -> bool:
+        return not any(part.path is None or is_same_file(part.path, self.reply.path) for part in self.blocks)
+
+    @property
+    def whole_files(self) -> Sequence[str]:
+        reply = self.reply
+        named = [f.path for f in reply.plain_fences if f.is_surely_named and reply.claimed.isdisjoint(f.body)]
+        of_blocks = [part.path for part in self.blocks if part.path]
+        return [path for path in named if path and of_blocks and not any(is_same_file(path, one) for one in of_blocks)]
+
+    @property
+    def paths(self) -> Sequence[str]:
+        named = [*(part.path for part in self.blocks if part.path), *self.whole_files]
+        path = self.reply.path
+        is_routed = path and any(is_same_file(mention, path) for mention in self.mentions)
+        return self.mentions if is_routed and not named else named
+
+    def parts(self) -> Mapping[str, str]:
+        """A block that can't be read is a part too: its file alone is refused."""
+        lines, blocks = self.reply.lines, self._blocks
+        if self._has_marks and not blocks:
+            with suppress(MalformedEdit):
+                blocks = read_all_blocks(lines, self.reply.file)
+        parts: defaultdict[str, str] = defaultdict(str)
+        for block in blocks:
+            if not block.path or named_path(block.path) != block.path:
+                return {}
+            parts[block.path] += "\n".join([block.path, *lines[block.opening : block.closing + 1], ""])
+        return parts
+
+
+recognise = FoundBlocks
+
+
+def write_block(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """The lines of a block."""
+    return ["<<<<<<< SEARCH", *old, "=======", *new, ">>>>>>> REPLACE"]
 
 
 # -- fences ------------------------------------------------------------------------------------------------------------

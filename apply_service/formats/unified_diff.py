@@ -9,19 +9,22 @@ determines the result, wherever its line numbers point.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from apply_service.errors import MalformedEdit
-from apply_service.formats.file_change import Action, FileChange, PatchText, pick_change, predict_change
+from apply_service.formats.file_change import Action, FileChange, PatchText, pick_change, predict_change, quotes_file
 from apply_service.formats.hunks import QuotedHunk, Trust, signed_lines
+from apply_service.formats.recognise import ReadPart, Recognised, ReplyLines, Sureness
 from apply_service.merge.merge import merge
 from apply_service.merge.signed import is_signed
 from apply_service.protocols import EditContext
 from apply_service.text.english import is_sentence
-from apply_service.text.fences import is_around, is_fence
+from apply_service.text.fences import Fence, fence_tag, find_fences, is_around, is_fence
 from apply_service.text.fidelity import MARK, normalise, split_ends
 from apply_service.text.line_search import FileLines, Likeness
 from apply_service.text.paths import is_same_file
@@ -80,6 +83,103 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
 
 def _no_hunk(update: str) -> MalformedEdit:
     return MalformedEdit("the diff has no hunk", value=update[:200], remedy="send hunks: @@, then - and + lines")
+
+
+# -- in a reply --------------------------------------------------------------------------------------------------------
+class FoundDiff(Recognised):
+    """The diff in a reply: the fences that hold one, else all from its first header on."""
+
+    has_marks = is_patch = True
+    signs = ("+++ ",)
+
+    @classmethod
+    def keeps_bom(cls, text: str) -> bool:
+        return "*** Begin Patch" not in text and any(map(HUNK_HEADER.match, text.split("\n")))
+
+    @cached_property
+    def _start(self) -> int | None:
+        """The line with which a diff begins.  Raises MalformedEdit if it is a combined diff."""
+        reply = self.reply
+        starts = (at for at in range(len(reply.lines)) if at not in reply.claimed and starts_diff(reply.lines, at))
+        return next(starts, None)
+
+    @property
+    def is_snippet(self) -> bool:
+        """Without headers a diff is read as a snippet is."""
+        return self._start is None
+
+    @property
+    def confidence(self) -> Sureness:
+        reply = self.reply
+        if self._start is None:
+            return Sureness.NONE
+        if quotes_file(self._changes, reply):
+            return Sureness.QUOTES
+        first = next(at for at, line in enumerate(reply.lines) if line.strip())
+        is_named = first == self._start and reply.lines[first].startswith(("diff --git ", "--- "))
+        return Sureness.OPENS if is_named and not reply.is_of_file(first) else Sureness.MARKS
+
+    @property
+    def lines(self) -> Collection[int]:
+        return self._kept.difference(self._diff.strays if self._diff is not None else ())
+
+    @property
+    def paths(self) -> Sequence[str]:
+        return [change.path for change in self._changes if change.path]
+
+    def surrounds(self, line: str) -> bool:
+        return is_preamble(line)
+
+    def read(self) -> ReadPart:
+        changes, strays = self._diff or ((), ())
+        hunks = [hunk for change in changes for hunk in change.hunks]
+        last = max((line.update_line for hunk in hunks for line in hunk.lines), default=-1)
+        kept = self._kept.difference(at for at in strays if at >= last)
+        others = [change.path for change in changes if not change.is_for(self.reply.path)]
+        return ReadPart(blanked(self.reply, kept), kept, others)
+
+    @cached_property
+    def _diff(self) -> PatchText | None:
+        with suppress(MalformedEdit):
+            return parse_diff(blanked(self.reply, self._kept))
+        return None
+
+    @property
+    def _changes(self) -> Sequence[FileChange]:
+        return self._diff.changes if self._diff is not None else ()
+
+    @cached_property
+    def _kept(self) -> set[int]:
+        """The lines that may belong to the diff."""
+        reply = self.reply
+        holding = [fence for fence, _ in diff_fences(reply)]
+        mine = [f for f in holding if f.path is None or not f.is_surely_named or is_same_file(f.path, reply.path)]
+        # Keep a fence's end too: it shows that the diff is complete.
+        kept = reply.within((fence.opening + 1, fence.closing) for fence in mine or holding)
+        if self._start is not None and max(kept, default=-1) < self._start:
+            kept.update(range(self._start, len(reply.lines)))
+        return kept
+
+
+recognise = FoundDiff
+
+
+def diff_fences(reply: ReplyLines) -> Iterator[tuple[Fence, str]]:
+    """The fences that hold a diff, each with the diff's first line.  A line with a sign opens no fence."""
+    signed = {at for at, line in enumerate(reply.lines) if line[:1] in SIGNS}
+    for fence in find_fences(reply.lines, signed | reply.claimed):
+        body = reply.lines[fence.opening + 1 : fence.closing]
+        if (first := next((line for at, line in enumerate(body) if starts_diff(body, at)), None)) is not None:
+            yield fence, first
+
+
+def blanked(reply: ReplyLines, kept: Collection[int]) -> str:
+    """All lines of the reply, with those outside `kept` blanked, so that the others keep their numbers."""
+    lines = [("```" if fence_tag(line) else line) if at in kept else "" for at, line in enumerate(reply.lines)]
+    for fence, first in diff_fences(reply):
+        if fence.path and fence.is_surely_named and HUNK_HEADER.match(first):
+            lines[fence.opening] = f"diff --git a/{fence.path} b/{fence.path}"
+    return "\n".join(lines)
 
 
 # -- applying ----------------------------------------------------------------------------------------------------------

@@ -7,12 +7,13 @@ it begins as a file does, both readings are made (`beside_snippet`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from apply_service.errors import MalformedEdit
 from apply_service.formats.hunks import Trust
+from apply_service.formats.recognise import Recognised
 from apply_service.protocols import EditContext
 from apply_service.text.english import is_sentence
 from apply_service.text.fences import PAGE_TITLES, PROSE_TITLES, SHELLS, Fence, find_fences
@@ -64,6 +65,20 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     ends_open = fence is None and lines[-1] != ""
     has_newline = original.endswith("\n") if original.strip() else not ends_open
     return trust.prediction_of(original, "\n".join([*new, ""] if has_newline else new), lines)
+
+
+class FoundFile(Recognised):
+    """The file in a reply that is said to hold one."""
+
+    is_whole = True
+
+    @property
+    def lines(self) -> Collection[int]:
+        fence = file_fence(self.reply.lines, self.reply.path, self.reply.original)
+        return super().lines if fence is None else range(fence.opening, fence.closing + 1)
+
+
+recognise = FoundFile
 
 
 def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence | None:
