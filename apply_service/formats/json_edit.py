@@ -199,18 +199,23 @@ def _replacements(value: object, path: str | None, depth: int = 0) -> Iterator[R
         inside = [*_values(value)]
     elif isinstance(value, dict):
         path = next((value[name] for name in PATHS if isinstance(value.get(name), str)), path)
-        pair = next(((value[old], value[new]) for old, new in PAIRS if old in value and new in value), None)
-        match pair:
-            case (str(old), str(new)):
-                is_for_all = any(value.get(name) is True for name in ALL)
-                mark = MARK if old.startswith(MARK) else ""  # perhaps not the file's own: it may stand inside
-                new = (MARK if mark and new.startswith(MARK) else "") + normalise(new)
-                yield Replacement(mark + normalise(old), new, path, is_for_all)
-            case _ if value.get("command") == "create" and isinstance(value.get(CREATED), str):
-                yield Replacement("", normalise(value[CREATED]), path)
+        yield from _own_replacement(value, path)
         inside = [value[name] for name in (*LISTS, *CALLS) if name in value]
     for item in inside if depth < MAX_DEPTH else ():
         yield from _replacements(item, path, depth + 1)
+
+
+def _own_replacement(value: Mapping[str, object], path: str | None) -> Iterator[Replacement]:
+    """The replacement that an object tells in its own fields, if it tells one."""
+    pair = next(((value[old], value[new]) for old, new in PAIRS if old in value and new in value), None)
+    match pair, value.get("command"), value.get(CREATED):
+        case (str(old), str(new)), _, _:
+            is_for_all = any(value.get(name) is True for name in ALL)
+            mark = MARK if old.startswith(MARK) else ""  # perhaps not the file's own: it may stand inside
+            new = (MARK if mark and new.startswith(MARK) else "") + normalise(new)
+            yield Replacement(mark + normalise(old), new, path, is_for_all)
+        case _, "create", str(text):
+            yield Replacement("", normalise(text), path)
 
 
 class Plan:
@@ -232,14 +237,7 @@ class Plan:
     def add(self, replacement: Replacement) -> bool:
         """Plan a replacement if its old text is known to stand once; otherwise nothing happens.  Whether it is."""
         text, old, new = self._text, replacement.old, replacement.new
-        whole = [word for word in WORD.finditer(old) if word.start() > 0 and word.end() < len(old)]
-        rarest = min(whole, key=lambda word: len(self._starts.get(word[0], ())), default=None)
-        if rarest is None or rarest[0] in self._new_words or old == new or replacement.replaces_all:
-            return False
-        places = [start - rarest.start() for start in self._starts.get(rarest[0], ())]
-        if len(places) > MAX_STANDS or any(self._is_changed(at, at + len(old)) for at in places):
-            return False
-        places = [at for at in places if at >= 0 and text.startswith(old, at)]
+        places = [] if old == new or replacement.replaces_all else self._places(old)
         if len(places) != 1:
             return False
         start, end = text.rfind("\n", 0, places[0]) + 1, places[0] + len(old)
@@ -251,6 +249,17 @@ class Plan:
         insort(self._changed, (start, end, lines))
         self._new_words.update(WORD.findall(lines))
         return True
+
+    def _places(self, old: str) -> list[int]:
+        """Where the old text stands; empty where its words do not tell."""
+        whole = [word for word in WORD.finditer(old) if word.start() > 0 and word.end() < len(old)]
+        rarest = min(whole, key=lambda word: len(self._starts.get(word[0], ())), default=None)
+        if rarest is None or rarest[0] in self._new_words:
+            return []
+        places = [start - rarest.start() for start in self._starts.get(rarest[0], ())]
+        if len(places) > MAX_STANDS or any(self._is_changed(at, at + len(old)) for at in places):
+            return []
+        return [at for at in places if at >= 0 and self._text.startswith(old, at)]
 
     def text(self) -> str:
         """The text with all replacements made."""

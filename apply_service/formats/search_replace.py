@@ -49,12 +49,7 @@ Numbered = list[tuple[int, str]]
 def predict(original: str, update: str, about: EditContext) -> Prediction:
     """The original with the blocks applied; what stands around them is left out."""
     lines, file, trust = update.split("\n"), FileLines(original), Trust()
-    blocks = read_all_blocks(lines, file)
-    mentions = {block.mention for block in blocks if block.mention is not None}
-    if any(block.path for block in blocks):
-        blocks = pick_for_file(blocks, about.path, trust)
-    elif about.path is not None and len(mentions) > 1 and any(is_same_file(name, about.path) for name in mentions):
-        blocks = [block for block in blocks if block.mention is None or is_same_file(block.mention, about.path)]
+    blocks = _pick_blocks(read_all_blocks(lines, file), about.path, trust)
     _refuse_broken(blocks)
     hunks = [_read_hunk(block, lines, file, about.path, trust) for block in blocks]
     if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
@@ -70,6 +65,16 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
                 "no old text means a new file",
             )
     return merge_hunks(original, update, hunks, is_ordered=False, trust=trust)
+
+
+def _pick_blocks(blocks: list[SearchBlock], path: str | None, trust: Trust) -> list[SearchBlock]:
+    """The blocks for the file, by the names above them; where none names a file, by what the text speaks of."""
+    if any(block.path for block in blocks):
+        return pick_for_file(blocks, path, trust)
+    mentions = {block.mention for block in blocks if block.mention is not None}
+    if path is None or len(mentions) < 2 or not any(is_same_file(name, path) for name in mentions):
+        return blocks
+    return [block for block in blocks if block.mention is None or is_same_file(block.mention, path)]
 
 
 # -- in a reply --------------------------------------------------------------------------------------------------------
@@ -183,14 +188,8 @@ def read_mark(line: str) -> Mark | None:
     if line[:1] not in ("<", ">", "=", "-", "+") or len(line) > MAX_MARK:
         return None
     text = line.rstrip()
-    if text == "</new_text>":
-        return Mark("close", TAG)
-    if text in ("</old_text>", "</old_text><new_text>"):
-        return Mark("divide", TAG)
     if text.startswith(("<old_text", "</old_text>", "</new_text>")):
-        name, _, rest = text.partition(" ")
-        is_whole = text == "<old_text>" or (name == "<old_text" and rest.endswith(">"))
-        return _opening(TAG, rest.rstrip(">").replace('"', "").strip()) if is_whole else None
+        return _read_tag(text)
     sign = text[0]
     length = len(text) - len(text.lstrip(sign))
     rest = text[length:]
@@ -199,20 +198,26 @@ def read_mark(line: str) -> Mark | None:
     words = rest.lstrip("<>-+=")
     word, _, tail = words.strip().partition(" ")
     word = word.rstrip("<>")
-    for glue in (":", "("):  # `SEARCH:12`, `SEARCH(line=2)`
-        if glue in word:
-            word, _, hint = word.partition(glue)
-            tail = f"{hint} {tail}"
-            break
-    if sign in "<-" and (word in OLD_WORDS or (sign == "<" and word.upper() in OLD_WORDS)):
-        if length < (2 if sign == "<" else MIN_RUN):
-            return None
-        if words != rest or length < MIN_RUN or (tail.strip() and not tail.strip("<> ")):
-            return Mark("odd", length)
-        return _opening(length, tail.strip())
-    if sign in ">+" and length >= MIN_RUN and word.upper() in NEW_WORDS and (sign == ">" or word in NEW_WORDS):
-        return Mark("close" if words == rest else "odd", length) if not tail.strip("<> ") else None
+    if glue := next((glue for glue in (":", "(") if glue in word), ""):  # `SEARCH:12`, `SEARCH(line=2)`
+        word, _, hint = word.partition(glue)
+        tail = f"{hint} {tail}"
+    known = word.upper() if sign in "<>" else word
+    if sign in "<-" and known in OLD_WORDS and length >= (2 if sign == "<" else MIN_RUN):
+        is_odd = words != rest or length < MIN_RUN or (tail.strip() != "" and not tail.strip("<> "))
+        return Mark("odd", length) if is_odd else _opening(length, tail.strip())
+    if sign in ">+" and known in NEW_WORDS and length >= MIN_RUN and not tail.strip("<> "):
+        return Mark("close" if words == rest else "odd", length)
     return None
+
+
+def _read_tag(text: str) -> Mark | None:
+    if text == "</new_text>":
+        return Mark("close", TAG)
+    if text in ("</old_text>", "</old_text><new_text>"):
+        return Mark("divide", TAG)
+    name, _, rest = text.partition(" ")
+    is_whole = text == "<old_text>" or (name == "<old_text" and rest.endswith(">"))
+    return _opening(TAG, rest.rstrip(">").replace('"', "").strip()) if is_whole else None
 
 
 def _opening(length: int, tail: str) -> Mark | None:
@@ -292,11 +297,7 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
     while at < len(lines):
         mark, line = marks.get(at), lines[at]
         if mark is None or mark.kind == "divide":
-            if fence := read_fence(line):
-                path = titled_path(fence.title) or path
-            else:
-                is_heading = line.lstrip().startswith(("#", "**"))
-                path = named_path(line) or (mentioned_path(line) if is_heading else None) or path
+            path = _named_by(line) or path
             mention = mentioned_path(line) or mention
             at += 1
             continue
@@ -309,8 +310,7 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
             block = _read_block(lines, marks, at, label)
         except MalformedEdit as error:
             n_broken += 1
-            opened = (k for k in range(at + 1, len(lines)) if k in marks and marks[k].kind == "open")
-            stop = next(opened, len(lines)) if n_broken < MAX_BROKEN else len(lines)
+            stop = _broken_end(lines, marks, at) if n_broken < MAX_BROKEN else len(lines)
             while stop > at + 1 and is_around(lines[stop - 1]):  # what names the next block's file
                 stop -= 1
             block = SearchBlock(label, at, at, (), stop - 1, error=error)
@@ -321,16 +321,34 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
     return blocks
 
 
-def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, label: str) -> SearchBlock:
-    """The block from its opening on.  Blocks inside it must be whole: an opening alone would swallow what follows."""
-    mark = marks[opening]
-    stated, start = mark.stated_line, opening + 1
+def _named_by(line: str) -> str | None:
+    """The file that a line above blocks names: a fence's title, a heading, or a line that does nothing else."""
+    if fence := read_fence(line):
+        return titled_path(fence.title)
+    is_heading = line.lstrip().startswith(("#", "**"))
+    return named_path(line) or (mentioned_path(line) if is_heading else None)
+
+
+def _broken_end(lines: Sequence[str], marks: Mapping[int, Mark], at: int) -> int:
+    """Where the block below a broken one begins."""
+    return next((k for k in range(at + 1, len(lines)) if k in marks and marks[k].kind == "open"), len(lines))
+
+
+def _start_of_old(lines: Sequence[str], opening: int, stated: int | None) -> tuple[int, int | None]:
+    """The first line of the old text below its opening, and the line number that notes between them state."""
+    start = opening + 1
     while start < len(lines) and len(lines[start]) < MAX_MARK and (note := _LINE_NOTE.match(lines[start])):
         if note["which"] == "start":
             stated = max(int(note["line"][:9]) - 1, 0)
         start += 1
     ruler = lines[start].rstrip() if opening + 1 < start < len(lines) else ""
-    start += len(ruler) >= MIN_RUN and not ruler.strip("-")
+    return start + (len(ruler) >= MIN_RUN and not ruler.strip("-")), stated
+
+
+def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, label: str) -> SearchBlock:
+    """The block from its opening on.  Blocks inside it must be whole: an opening alone would swallow what follows."""
+    mark = marks[opening]
+    start, stated = _start_of_old(lines, opening, mark.stated_line)
     open_at, dividers = [opening], [list[int]()]
     for at in range(start, len(lines)):
         inner = marks.get(at)
@@ -375,28 +393,22 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
             limit=MAX_DIVIDERS,
             remedy="write \\======= where the file itself has such a line",
         )
-    found = []
-    for divider in block.dividers:
-        start = divider + 1
-        if lines[divider].rstrip() == "</old_text>":
-            start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
-            start += lines[start].strip() == "<new_text>"
-        old = list(enumerate(lines[block.start : divider], block.start))
-        new = list(enumerate(lines[start : block.closing], start))
-        found.append(_read_sides(block, old, new, file))
+    found = [_divided(block, divider, lines, file) for divider in block.dividers]
     fitting = [hunk for hunk in found if not hunk.quotes or file.stands(hunk.old, Likeness.EDGES)] or found[:1]
-    undivided = [hunk for hunk in fitting if not any(x.kind == "add" and _is_divider(x.text) for x in hunk.lines)]
+    undivided = [hunk for hunk in fitting if not _added_dividers(hunk)]
     hunk = max(undivided or fitting, key=lambda hunk: len(hunk.old))
     if len(fitting) > 1:
         say = trust.doubt if len(undivided) == 1 else trust.guess
         say(f"{block.label}: has several dividers")
-    spare = [x.text for x in hunk.lines if x.kind == "add" and _is_divider(x.text) and x.text not in hunk.old]
-    if len(found) > 1 and spare and is_prose(path) and not {hunk.new[0], hunk.new[-1]} & {*spare}:
+    spare = [text for text in _added_dividers(hunk) if text not in hunk.old]
+    if len(found) == 1 or not spare:
+        return hunk
+    if is_prose(path) and not {hunk.new[0], hunk.new[-1]} & {*spare}:
         trust.doubt(f"{block.label}: a line of its new text looks like a divider")
-    elif len(found) > 1 and spare and (whole := _without_edge_dividers(hunk)) is not None:
+    elif (whole := _without_edge_dividers(hunk)) is not None:
         trust.doubt(f"{block.label}: a second divider beside its new text was left out")
         return whole
-    elif len(found) > 1 and spare:
+    else:
         raise MalformedEdit(
             f"{block.label}: its new text has a line like the divider =======",
             value=spare[0],
@@ -405,13 +417,30 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
     return hunk
 
 
+def _divided(block: SearchBlock, divider: int, lines: Sequence[str], file: FileLines) -> QuotedHunk:
+    """The block as a hunk if this line divides it."""
+    start = divider + 1
+    if lines[divider].rstrip() == "</old_text>":
+        start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
+        start += lines[start].strip() == "<new_text>"
+    old = list(enumerate(lines[block.start : divider], block.start))
+    new = list(enumerate(lines[start : block.closing], start))
+    return _read_sides(block, old, new, file)
+
+
+def _added_dividers(hunk: QuotedHunk) -> list[str]:
+    """The lines of the new text that look like a divider."""
+    return [line.text for line in hunk.lines if line.kind == "add" and _is_divider(line.text)]
+
+
 def _without_edge_dividers(hunk: QuotedHunk) -> QuotedHunk | None:
     """The hunk without the dividers with which its new text begins or ends; None if one stands in its middle."""
     added = [at for at, x in enumerate(hunk.lines) if x.kind == "add"]
     edges = set(takewhile(lambda at: _is_divider(hunk.lines[at].text), added))
     edges |= set(takewhile(lambda at: _is_divider(hunk.lines[at].text), reversed(added)))
     kept = tuple(x for at, x in enumerate(hunk.lines) if at not in edges)
-    return None if any(x.kind == "add" and _is_divider(x.text) for x in kept) else replace(hunk, lines=kept)
+    without = replace(hunk, lines=kept)
+    return None if _added_dividers(without) else without
 
 
 def _is_divider(line: str) -> bool:

@@ -155,12 +155,7 @@ def _read_changes(lines: Sequence[str], rows: range) -> Iterator[FileChange]:
         end = next((k for k in range(at + 1, rows.stop) if _read_file_line(lines[k]) is not None), rows.stop)
         body = range(at + 1, end)
         if action == "modify":
-            line = lines[body[0]] if body else ""
-            new_path = line.partition(":")[2].strip() if line.startswith(MOVE_WORDS) else ""
-            hunks = tuple(_read_hunks(lines, body[1:] if new_path else body))
-            if not hunks and not new_path:
-                raise _malformed(f"the patch names {path} but does not change it", "")
-            yield FileChange(path, "rename" if new_path else action, new_path or None, hunks)
+            yield _read_update(path, lines, body)
         elif action == "create":
             if bare := next((k for k in body if lines[k].strip() and lines[k][0] != "+"), None):
                 raise _malformed(f"line {bare + 1} of the new file {path} has no +", lines[bare])
@@ -172,6 +167,16 @@ def _read_changes(lines: Sequence[str], rows: range) -> Iterator[FileChange]:
         at = end
 
 
+def _read_update(path: str, lines: Sequence[str], body: range) -> FileChange:
+    """The change of a file that exists, which may move it."""
+    line = lines[body[0]] if body else ""
+    new_path = line.partition(":")[2].strip() if line.startswith(MOVE_WORDS) else ""
+    hunks = tuple(_read_hunks(lines, body[1:] if new_path else body))
+    if not hunks and not new_path:
+        raise _malformed(f"the patch names {path} but does not change it", "")
+    return FileChange(path, "rename" if new_path else "modify", new_path or None, hunks)
+
+
 def _read_hunks(lines: Sequence[str], rows: range) -> Iterator[QuotedHunk]:
     """Each hunk: scopes, then lines, up to the next `@@`, the end of the file or that of the part."""
     at = rows.start
@@ -181,11 +186,11 @@ def _read_hunks(lines: Sequence[str], rows: range) -> Iterator[QuotedHunk]:
         while at < rows.stop and lines[at].startswith("@@"):
             header = read_hunk_header(lines[at])
             stated = header.stated_line if header.stated_line is not None else stated
-            scopes += [header.heading] if header.heading else []
+            scopes.append(header.heading)
             at += 1
+        scopes = list(filter(None, scopes))
         start = at
-        while at < rows.stop and not lines[at].startswith(("@@", DIRECTIVE)):
-            at += 1
+        at = next((k for k in range(at, rows.stop) if lines[k].startswith(("@@", DIRECTIVE))), rows.stop)
         end = at
         while end > start and not lines[end - 1]:
             end -= 1

@@ -49,19 +49,9 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
         if is_sentence(first) and first not in original and find_fences(lines):
             trust.doubt("the first line may be a remark about the file")
     else:
-        if fence.closing == len(lines):
-            trust.doubt("the code block with the file has no end: the file may be cut short")
-        if is_prose(about.path) and fence.path is None and fence.language not in PROSE_TITLES:
-            trust.doubt("the marks of a code block around the whole file were removed")
-        if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, about.path):
-            trust.doubt(f"the edit names another file: {fence.path}")
-    old, new = original.split("\n"), lines[start:end]
-    marker = next((text for text in new if is_marker(text) and text not in old), None)
-    if marker is not None and original.strip():
-        trust.guess(f"a line is a marker for omitted code, so this is not the whole file: {marker.strip()[:80]!r}")
-    n_new = sum(len(text) + 1 for text in new)
-    if len(old) > MIN_LINES and n_new < MIN_SHARE * len(original) and len(new) < MIN_SHARE * len(old):
-        trust.doubt(f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
+        _doubt_fence(fence, lines, about.path, trust)
+    new = lines[start:end]
+    _doubt_whole(original, new, trust)
     ends_open = fence is None and lines[-1] != ""
     has_newline = original.endswith("\n") if original.strip() else not ends_open
     return trust.prediction_of(original, "\n".join([*new, ""] if has_newline else new), lines)
@@ -81,6 +71,35 @@ class FoundFile(Recognised):
 recognise = FoundFile
 
 
+def _is_page(fence: Fence, lines: Sequence[str], known: set[str], is_beside_code: bool) -> bool:
+    """Whether the fence holds a page, by its title or its text."""
+    body = [lines[at] for at in fence.body if lines[at].strip()]
+    is_most = 2 * len(known.intersection(line.strip() for line in body)) > len(known)
+    is_page = is_most or (body != [] and body[0].startswith("# "))
+    return fence.language in PAGE_TITLES or (is_page and not is_beside_code)
+
+
+def _doubt_whole(original: str, new: Sequence[str], trust: Trust) -> None:
+    """Doubt a text that may be a part of the file."""
+    old = original.split("\n")
+    marker = next((text for text in new if is_marker(text) and text not in old), None)
+    if marker is not None and original.strip():
+        trust.guess(f"a line is a marker for omitted code, so this is not the whole file: {marker.strip()[:80]!r}")
+    n_new = sum(len(text) + 1 for text in new)
+    if len(old) > MIN_LINES and n_new < MIN_SHARE * len(original) and len(new) < MIN_SHARE * len(old):
+        trust.doubt(f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
+
+
+def _doubt_fence(fence: Fence, lines: Sequence[str], path: str | None, trust: Trust) -> None:
+    """Doubt a fence that has no end, may be text of the page, or is of another file."""
+    if fence.closing == len(lines):
+        trust.doubt("the code block with the file has no end: the file may be cut short")
+    if is_prose(path) and fence.path is None and fence.language not in PROSE_TITLES:
+        trust.doubt("the marks of a code block around the whole file were removed")
+    if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, path):
+        trust.doubt(f"the edit names another file: {fence.path}")
+
+
 def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence | None:
     """The fence whose inside is the file; None where the text itself is.  Raises MalformedEdit: several, and none is
     known to be this file."""
@@ -96,14 +115,10 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
     known = {line.strip() for line in original.split("\n")} - {""}
     is_beside_code = any(line.strip() in known for line in outside)
     if is_prose(path):
+        if not mine and wraps_all and first.language in PAGE_TITLES:
+            return Fence(first.opening, last.closing, first.title)
         if not mine:
-            is_titled = first.language in PAGE_TITLES
-            if wraps_all and is_titled:
-                return Fence(first.opening, last.closing, first.title)
-            body = [lines[at] for at in first.body if lines[at].strip()]
-            is_most = 2 * len(known.intersection(line.strip() for line in body)) > len(known)
-            is_page = is_most or (body != [] and body[0].startswith("# "))
-            is_alone = len(fences) == 1 and (wraps_all or is_titled or (is_page and not is_beside_code))
+            is_alone = len(fences) == 1 and (wraps_all or _is_page(first, lines, known, is_beside_code))
             return first if is_alone else None
     elif wraps_all and len(fences) > 1 and not (first.path or any(fence.path or fence.title for fence in fences[1:])):
         # fences inside the file have cut the outer one short
@@ -157,6 +172,16 @@ class _Look(NamedTuple):
     is_likely: bool
 
 
+def _may_begin(old: str, new: str) -> bool:
+    """Whether a file that begins with the line `old` may begin with `new` after an edit."""
+    is_noted = strip_comment(old).is_comment and strip_comment(new).is_comment and new[:1] not in (" ", "\t")
+    return is_noted or new == old or is_import(new)
+
+
+def _outer_names(lines: Sequence[str]) -> set[str]:
+    return {name for line in lines if line[:1] not in (" ", "\t") and (name := header_name(line)) is not None}
+
+
 def _look_at(old: Sequence[str], new: Sequence[str]) -> _Look | None:
     """The look of a fence beside the lines of the file; None if it begins as a part does."""
     old, new = ([line.rstrip() for line in lines if line.strip()] for lines in (old, new))
@@ -164,11 +189,10 @@ def _look_at(old: Sequence[str], new: Sequence[str]) -> _Look | None:
         return None
     opens = new[0].lower().startswith(_OPENINGS)
     opens = opens or (new[0][0] == old[0][0] and not any(map(str.isalnum, "".join(old))))  # `{}` is as good as empty
-    is_noted = all(strip_comment(lines[0]).is_comment for lines in (old, new)) and new[0][:1] not in (" ", "\t")
-    if not (opens or is_noted or new[0] == old[0] or is_import(new[0])):
+    if not opens and not _may_begin(old[0], new[0]):
         return None
     told, shown = ({line.strip() for line in lines if sum(map(str.isalnum, line)) > 2} for lines in (old, new))
-    names, own = ({header_name(x) for x in lines if x[:1] not in (" ", "\t")} - {None} for lines in (old, new))
+    names, own = _outer_names(old), _outer_names(new)
     known, covers = len(told & shown) / max(1, len(shown)), len(names & own) / len(names) if names else 1.0
     ends, is_long = new[-1] == old[-1], len(new) >= MANY_LINES and len(new) > MIN_SHARE * len(old)
     return _Look(

@@ -89,17 +89,21 @@ def _read_numbered(lines: Sequence[str]) -> list[str]:
     return [match["code"] for match in matches]
 
 
-def _unindented(lines: Sequence[str], edits: Sequence[range], file: FileLines) -> list[str]:
-    """The lines, with fenced text and `edits` inside list items moved to the left edge.  A fence moves only if no line
-    of the file stands outside of all fences.  Otherwise it may be text of the file."""
-    found = list(lines)
+def _movable_fences(lines: Sequence[str], file: FileLines) -> list[range]:
+    """The fences; none of them if a line of the file stands outside, so that they may be text of the file too."""
     fences = [range(fence.opening, min(fence.closing + 1, len(lines))) for fence in find_fences(lines)]
-    if any(lines[fence.start][:1] in (" ", "\t") for fence in fences):
-        fenced = {at for fence in fences for at in fence}
-        outside = [line for at, line in enumerate(lines) if at not in fenced]
-        says = [line for line in outside if sum(map(str.isalnum, line)) >= MIN_KNOWN]
-        fences = [] if any(file.stands([line]) for line in says) else fences
-    for stretch in [*fences, *edits]:
+    if not any(lines[fence.start][:1] in (" ", "\t") for fence in fences):
+        return fences
+    fenced = {at for fence in fences for at in fence}
+    outside = (line for at, line in enumerate(lines) if at not in fenced)
+    says = [line for line in outside if sum(map(str.isalnum, line)) >= MIN_KNOWN]
+    return [] if any(file.stands([line]) for line in says) else fences
+
+
+def _unindented(lines: Sequence[str], edits: Sequence[range], file: FileLines) -> list[str]:
+    """The lines, with fenced text and `edits` inside list items moved to the left edge."""
+    found = list(lines)
+    for stretch in [*_movable_fences(lines, file), *edits]:
         line = found[stretch.start]
         blanks = line[: len(line) - len(line.lstrip())]
         texts = found[stretch.start : stretch.stop]

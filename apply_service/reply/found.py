@@ -10,7 +10,7 @@ from apply_service.formats.recognise import FilePart, ReadPart, Recognised, Repl
 from apply_service.registry import EDIT_FORMATS, beside
 from apply_service.reply.clean import clean
 from apply_service.reply.orders import orders_behind
-from apply_service.text.fences import SHELLS, fence_tag, is_call, is_fence
+from apply_service.text.fences import SHELLS, Fence, fence_tag, is_call, is_fence
 from apply_service.text.line_search import FileLines
 from apply_service.text.paths import has_same_name, is_same_file, match_files, named_path
 from apply_service.types import DOUBT, Severity, Verdict
@@ -131,16 +131,20 @@ def _tell_lines(reply: ReplyLines, found: Recognised, left: Sequence[int], kept:
     if not left:
         return
     in_code = [f for f in reply.fences if f.language not in SHELLS and f.opening not in kept]
-    is_code = any(at in f.body for f in in_code for at in left[:200]) or any(map(reply.is_code, left))
+    fenced = {at for fence in in_code for at in fence.body}
+    is_code = not fenced.isdisjoint(left[:200]) or any(map(reply.is_code, left))
     is_code = is_code or any(_ends_statement(reply.lines[at]) for at in left)
     severity: Severity = "warning" if is_code and not found.is_whole else "pass"
     n = "1 line" if len(left) == 1 else f"{len(left)} lines"
     yield Verdict(CHECK, severity, f"{n} around the edit ignored: {reply.lines[left[0]].strip()[:80]!r}")
-    unused = [f for f in in_code if not f.path or is_same_file(f.path, reply.path)]
-    in_unused = {at for fence in unused for at in fence.body}
-    first = next((reply.lines[at].strip() for at in left if at in in_unused), None)
+    unused = {at for fence in in_code if _may_be_own(fence, reply.path) for at in fence.body}
+    first = next((at for at in left if at in unused), None)
     if first is not None and not found.is_whole:
-        yield Verdict(DOUBT, "warning", f"code in the reply was ignored: {first[:80]!r}")
+        yield Verdict(DOUBT, "warning", f"code in the reply was ignored: {reply.lines[first].strip()[:80]!r}")
+
+
+def _may_be_own(fence: Fence, path: str | None) -> bool:
+    return not fence.path or is_same_file(fence.path, path)
 
 
 def _ends_statement(line: str) -> bool:

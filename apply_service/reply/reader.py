@@ -88,6 +88,13 @@ def name_finding(edit: FoundEdit, prediction: Prediction) -> Verdict | None:
     )
 
 
+def _not_done(opened: OpenReply, name: str, edit: FoundEdit) -> list[str]:
+    """The orders behind the edit that are no part of it; a snippet has those that the merger carries out."""
+    carries_out = name == SNIPPET and not is_signed(opened.reply.original.split("\n"), edit.update.split("\n"))
+    done = edit.update if carries_out else ""
+    return [one for one in opened.orders if one.rstrip(".!") not in done and (added_import(one) or one) not in done]
+
+
 def _read(opened: OpenReply, name: str) -> FoundEdit:
     """The reply as the format of that name.  An order behind the edit is doubted: only some are carried out, and none
     beside a format that says exactly what changes."""
@@ -100,9 +107,7 @@ def _read(opened: OpenReply, name: str) -> FoundEdit:
         edit = replace(read_snippet(opened), format=name)
     if reply.is_prose_file and not found.has_marks and not reply.plain_fences:
         return edit
-    carries_out = name == SNIPPET and not is_signed(reply.original.split("\n"), edit.update.split("\n"))
-    done = edit.update if carries_out else ""
-    left = [one for one in opened.orders if one.rstrip(".!") not in done and (added_import(one) or one) not in done]
+    left = _not_done(opened, name, edit)
     for asked in (*repeats(reply, edit.update), *left[:1]):
         edit = edit.but(DOUBT, f"the edit may not do what this sentence asks: {asked[:80]!r}")
     if not left or any(map(is_of_code, left)):

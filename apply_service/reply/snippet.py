@@ -56,36 +56,49 @@ def read_snippet(opened: OpenReply) -> FoundEdit:
     is this one, or it is prose alone that does not tell to delete anything."""
     reply = opened.reply
     fences = own_fences(opened)
+    if not fences and _may_wrap_page(reply):
+        edit = FoundEdit(SNIPPET, reply.text)
+        return edit.but(CHECK, "there may be a fence around the whole page: it was left there")
     if not fences:
-        found = reply.plain_fences
-        is_new_page = reply.is_prose_file and reply.is_new_file and len(found) > 1
-        if is_new_page and found[0].opening == 0 and found[-1].closing >= len(reply.lines) - 2:
-            edit = FoundEdit(SNIPPET, reply.text)
-            return edit.but(CHECK, "there may be a fence around the whole page: it was left there")
         return read_unfenced(opened)
     used = reply.within((fence.opening, fence.closing) for fence in fences)
-    chosen = {fence.opening for fence in fences}
-    others = [f.path for f in reply.plain_fences if f.opening not in chosen and f.is_surely_named]
+    others = [f.path for f in _other_fences(reply, fences) if f.is_surely_named]
     if blocks := _replaced(reply, fences):
         return opened.edit(OF_QUOTES, ReadPart("\n".join([*blocks, ""]), used, others))
     pieces = _pieces(opened, fences)
-    is_ordered = len(pieces) > 1 and any(piece.order for piece in pieces)
-    body = _written(reply, pieces) if is_ordered else _body(reply, fences)
+    is_ordered = any(order for order, _ in pieces)
+    body = _written(reply, pieces) if is_ordered and len(pieces) > 1 else _body(reply, fences)
     is_open = fences[-1].closing == len(reply.lines)
-    if is_open and body and body[-1] == "":
+    if is_open and body[-1:] == [""]:
         body = body[:-1]
     edit = opened.edit(SNIPPET, ReadPart("\n".join([*body, ""]), used, others))
     for check, warning in _warnings(reply, fences):
         edit = edit.but(check, warning)
-    is_plain = not (is_open or is_ordered or pieces[0].order or any(is_marker(x) or is_fence(x) for x in body))
-    is_only = len(fences) == 1 and not _wrong_names(reply, fences) and not reply.is_prose_file
-    return replace(edit, may_be_file=is_plain and is_only)
+    return replace(edit, may_be_file=not (is_open or is_ordered) and _may_be_file(reply, fences, body))
+
+
+def _may_wrap_page(reply: ReplyLines) -> bool:
+    """Whether a fence may stand around all of a new page, which has fences itself."""
+    found = reply.plain_fences
+    is_new_page = reply.is_prose_file and reply.is_new_file and len(found) > 1
+    return is_new_page and found[0].opening == 0 and found[-1].closing >= len(reply.lines) - 2
+
+
+def _may_be_file(reply: ReplyLines, fences: Sequence[Fence], body: Sequence[str]) -> bool:
+    """Whether a fence alone, without markers and of no other file, may hold the whole file."""
+    if len(fences) > 1 or reply.is_prose_file or _wrong_names(reply, fences):
+        return False
+    return not any(is_marker(line) or is_fence(line) for line in body)
+
+
+def _other_fences(reply: ReplyLines, fences: Sequence[Fence]) -> list[Fence]:
+    chosen = {fence.opening for fence in fences}
+    return [fence for fence in reply.plain_fences if fence.opening not in chosen]
 
 
 def _warnings(reply: ReplyLines, fences: Sequence[Fence]) -> Iterator[tuple[str, str]]:
     """What is doubtful in the choice of the fences, each with the name of its check."""
-    chosen = {fence.opening for fence in fences}
-    left = (f for f in reply.plain_fences if f.opening not in chosen and is_foreign(reply, f))
+    left = (fence for fence in _other_fences(reply, fences) if is_foreign(reply, fence))
     if reply.path is not None and (foreign := next(left, None)) is not None:
         told = lead(reply, foreign)[:80]
         yield DOUBT, f"a part of the reply seems to be of another file and was left out: {told!r}"
