@@ -190,24 +190,33 @@ def read_mark(line: str) -> Mark | None:
     text = line.rstrip()
     if text.startswith(("<old_text", "</old_text>", "</new_text>")):
         return _read_tag(text)
-    sign = text[0]
-    length = len(text) - len(text.lstrip(sign))
-    rest = text[length:]
-    if sign == "=":
-        return Mark("divide", length) if length >= MIN_RUN and not rest else None
+    length = len(text) - len(text.lstrip(text[0]))
+    if text[0] == "=":
+        return Mark("divide", length) if length >= MIN_RUN and length == len(text) else None
+    return _read_signs(text[0], length, text[length:])
+
+
+def _read_signs(sign: str, length: int, rest: str) -> Mark | None:
+    """The opening or closing fence that so many signs and the words behind them are."""
     words = rest.lstrip("<>-+=")
+    known, tail = _read_word(words, sign)
+    if sign in "<-" and known in OLD_WORDS and length >= (2 if sign == "<" else MIN_RUN):
+        has_signs_behind = tail.strip() != "" and not tail.strip("<> ")
+        is_odd = words != rest or length < MIN_RUN or has_signs_behind
+        return Mark("odd", length) if is_odd else _opening(length, tail.strip())
+    if sign in ">+" and known in NEW_WORDS and length >= MIN_RUN and not tail.strip("<> "):
+        return Mark("close" if words == rest else "odd", length)
+    return None
+
+
+def _read_word(words: str, sign: str) -> tuple[str, str]:
+    """The word behind the signs of a fence, and what follows it.  Angles take words in small letters too."""
     word, _, tail = words.strip().partition(" ")
     word = word.rstrip("<>")
     if glue := next((glue for glue in (":", "(") if glue in word), ""):  # `SEARCH:12`, `SEARCH(line=2)`
         word, _, hint = word.partition(glue)
         tail = f"{hint} {tail}"
-    known = word.upper() if sign in "<>" else word
-    if sign in "<-" and known in OLD_WORDS and length >= (2 if sign == "<" else MIN_RUN):
-        is_odd = words != rest or length < MIN_RUN or (tail.strip() != "" and not tail.strip("<> "))
-        return Mark("odd", length) if is_odd else _opening(length, tail.strip())
-    if sign in ">+" and known in NEW_WORDS and length >= MIN_RUN and not tail.strip("<> "):
-        return Mark("close" if words == rest else "odd", length)
-    return None
+    return word.upper() if sign in "<>" else word, tail
 
 
 def _read_tag(text: str) -> Mark | None:

@@ -132,14 +132,12 @@ def _tell_lines(reply: ReplyLines, found: Recognised, left: Sequence[int], kept:
         return
     in_code = [f for f in reply.fences if f.language not in SHELLS and f.opening not in kept]
     fenced = {at for fence in in_code for at in fence.body}
-    is_code = not fenced.isdisjoint(left[:200]) or any(map(reply.is_code, left))
-    is_code = is_code or any(_ends_statement(reply.lines[at]) for at in left)
+    is_code = not fenced.isdisjoint(left[:200]) or any(reply.is_code(at) or _ends_statement(reply, at) for at in left)
     severity: Severity = "warning" if is_code and not found.is_whole else "pass"
     n = "1 line" if len(left) == 1 else f"{len(left)} lines"
     yield Verdict(CHECK, severity, f"{n} around the edit ignored: {reply.lines[left[0]].strip()[:80]!r}")
-    unused = {at for fence in in_code if _may_be_own(fence, reply.path) for at in fence.body}
-    first = next((at for at in left if at in unused), None)
-    if first is not None and not found.is_whole:
+    unused = reply.within((f.opening + 1, f.closing - 1) for f in in_code if _may_be_own(f, reply.path))
+    if (first := next((at for at in left if at in unused), None)) is not None and not found.is_whole:
         yield Verdict(DOUBT, "warning", f"code in the reply was ignored: {reply.lines[first].strip()[:80]!r}")
 
 
@@ -147,7 +145,8 @@ def _may_be_own(fence: Fence, path: str | None) -> bool:
     return not fence.path or is_same_file(fence.path, path)
 
 
-def _ends_statement(line: str) -> bool:
+def _ends_statement(reply: ReplyLines, at: int) -> bool:
+    line = reply.lines[at]
     has_few_words = sum(word.isalpha() for word in line.split()) < MIN_WORDS
     return has_few_words and line.rstrip().endswith((";", "{", "}"))
 
