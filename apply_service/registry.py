@@ -14,6 +14,7 @@ EDIT_FORMATS = {
     "v4a_patch": "apply_service.formats.v4a:predict",
     "unified_diff": "apply_service.formats.unified_diff:predict",
     "json_edit": "apply_service.formats.json_edit:predict",
+    "conflict_markers": "apply_service.formats.conflict_markers:predict",
     "whole_file": "apply_service.formats.whole_file:predict",
     "lazy_snippet": "apply_service.merge.lazy_snippet:predict",
 }

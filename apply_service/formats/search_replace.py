@@ -52,6 +52,13 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     blocks = _pick_blocks(read_all_blocks(lines, file), about.path, trust)
     _refuse_broken(blocks)
     hunks = [_read_hunk(block, lines, file, about.path, trust) for block in blocks]
+    return merge_replacements(original, update, hunks, trust)
+
+
+def merge_replacements(original: str, update: str, hunks: Sequence[QuotedHunk], trust: Trust) -> Prediction:
+    """The original with old text replaced, wherever it stands; no old text means a new file.  Raises NeedsMoreContext:
+    an old text has no place, or is missing though there is a file."""
+    lines = update.split("\n")
     if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
         if original:
             trust.doubt("the file has nothing but blanks, which are replaced")
@@ -306,7 +313,7 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
     while at < len(lines):
         mark, line = marks.get(at), lines[at]
         if mark is None or mark.kind == "divide":
-            path = _named_by(line) or path
+            path = named_by(line) or path
             mention = mentioned_path(line) or mention
             at += 1
             continue
@@ -330,7 +337,7 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
     return blocks
 
 
-def _named_by(line: str) -> str | None:
+def named_by(line: str) -> str | None:
     """The file that a line above blocks names: a fence's title, a heading, or a line that does nothing else."""
     if fence := read_fence(line):
         return titled_path(fence.title)
