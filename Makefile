@@ -171,14 +171,14 @@ ablations: $(STAMP)  ## short training runs, each without one choice of the reci
 
 # An hour or two, and resumable as eval-dev: merge alone, model alone, both; on fewer edits also the model free, where an edit takes many
 # times as long.  EMBEDDED='--limit 20 --fresh' tries it.
-EMBEDDED_RUN = $(BIN)/python -m benchmarks.embedded.model --data $(EVAL_DATA)/real_diffs_dev.jsonl
-EMBEDDED_WAYS = --ways merge,model-constrained,auto
+EMBEDDED_RUN = $(BIN)/python -m benchmarks.models --name embedded --part answers --keep --data $(EVAL_DATA)/real_diffs_dev.jsonl --set
+EMBEDDED_WAYS = --timeout 120 --ways merge,model-constrained,auto
 EMBEDDED_FREE = --timeout 30 --limit
 eval-embedded: $(STAMP)  ## the embedded model on the development sets, an hour or two
-	$(EMBEDDED_RUN) --name sketched $(EMBEDDED_WAYS) --out runs/$@/sketched $(EMBEDDED)
-	$(EMBEDDED_RUN) --name model-written --updates $(EVAL_DATA)/model_snippets_dev.jsonl $(EMBEDDED_WAYS) --out runs/$@/model-written $(EMBEDDED)
-	$(EMBEDDED_RUN) --name sketched-free $(EMBEDDED_FREE) 60 --out runs/$@/sketched-free $(EMBEDDED)
-	$(EMBEDDED_RUN) --name model-written-free --updates $(EVAL_DATA)/model_snippets_dev.jsonl $(EMBEDDED_FREE) 40 --out runs/$@/model-written-free $(EMBEDDED)
+	$(EMBEDDED_RUN) sketched $(EMBEDDED_WAYS) $(EMBEDDED)
+	$(EMBEDDED_RUN) model-written --updates $(EVAL_DATA)/model_snippets_dev.jsonl $(EMBEDDED_WAYS) $(EMBEDDED)
+	$(EMBEDDED_RUN) sketched-free $(EMBEDDED_FREE) 60 $(EMBEDDED)
+	$(EMBEDDED_RUN) model-written-free --updates $(EVAL_DATA)/model_snippets_dev.jsonl $(EMBEDDED_FREE) 40 $(EMBEDDED)
 	$(BIN)/python -m docs.generate
 
 calibrate: $(STAMP)  ## count how often the embedded model is right when it is how sure; DATA as for train

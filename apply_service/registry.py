@@ -1,7 +1,7 @@
 """Tables of name -> "module:attribute", imported on first use, so that exact formats never load torch.
 
-To add a drafter, write its class, to add an edit format or check, its function; then add a line here.  Prompt formats
-are in `prompts.by_model`.
+To add a drafter, write its class, to add a check, its function; to add an edit format, write a file with `predict` and
+`recognise`; then add a line here.  Prompt formats are in `prompts.by_model`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from importlib import import_module
 from typing import Any
 
 EDIT_FORMATS = {
-    "unified_diff": "apply_service.formats.unified_diff:predict",
-    "v4a_patch": "apply_service.formats.v4a:predict",
     "search_replace": "apply_service.formats.search_replace:predict",
+    "v4a_patch": "apply_service.formats.v4a:predict",
+    "unified_diff": "apply_service.formats.unified_diff:predict",
     "json_edit": "apply_service.formats.json_edit:predict",
+    "conflict_markers": "apply_service.formats.conflict_markers:predict",
     "whole_file": "apply_service.formats.whole_file:predict",
     "lazy_snippet": "apply_service.merge.lazy_snippet:predict",
 }
-"""`reply.reader` tells them apart by their markers; the last one has none."""
+"""Where a reply has the marks of several, `reply.reader` looks for them in this order.  The last one has no marks."""
 
 CHECKS = {
     "marker_leak": "apply_service.checks.leaks:find_marker_leak",
@@ -49,3 +50,8 @@ def resolve(table: dict[str, str], name: str) -> Any:
     """The object with this name.  Raises KeyError for an unknown name."""
     module, _, attribute = table[name].partition(":")
     return getattr(import_module(module), attribute)
+
+
+def beside(table: dict[str, str], name: str, attribute: str, default: Any) -> Any:
+    """Another attribute of the object's module, or the default where it has none."""
+    return getattr(import_module(table[name].partition(":")[0]), attribute, default)

@@ -16,7 +16,7 @@ from apply_service.types import ApplyRequest
 from benchmarks.decoding.cases import make_case
 from benchmarks.decoding.contenders import open_contender, take_turns, undrafted_cap
 from benchmarks.decoding.samples import PLAIN_ENGINE, PLAIN_PEER, Sample
-from benchmarks.decoding.tables import label
+from benchmarks.report import label
 
 EXAMPLE = Path(__file__).parent / "example"
 PLAIN_TOKENS = 256

@@ -21,11 +21,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from apply_eval.datasets import read_records
+from apply_eval.mine import OWN_EDITS
+from benchmarks.report import RESULTS, write_result
 
 ROOT = Path(__file__).parents[1]
-EDITS = ROOT / "eval" / "apply_eval" / "fixtures" / "own_edits.jsonl"
 N_LINES = 100
-OUT = ROOT / "benchmarks" / "results" / "start.json"
 OF_PIP = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence.pth")
 
 
@@ -42,7 +42,7 @@ def main() -> int:
             command = [python, "-I"]  # nothing of this checkout
         program = [*command, "-m", "apply_service.cli"]
         found |= measure_commands(program, Path(folder), options.runs)
-    OUT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write_result(RESULTS / "start.json", found)
     print(json.dumps(found, indent=1))
     return 0
 
@@ -74,7 +74,7 @@ def install(folder: Path) -> tuple[str, dict[str, float]]:
 def measure_commands(program: list[str], folder: Path, n_runs: int) -> dict[str, dict[str, dict[str, float]]]:
     """Seconds of each command, by the clock and of its own processor time: by itself ("cold"), and of `apply` where it
     asks the server that `start` keeps ("warm")."""
-    record = min(read_records(EDITS), key=lambda one: abs(one.before.count("\n") - N_LINES))
+    record = min(read_records(OWN_EDITS), key=lambda one: abs(one.before.count("\n") - N_LINES))
     file, update = folder / f"file{Path(record.path or '').suffix}", folder / "update"
     file.write_text(record.before, encoding="utf-8")
     update.write_text(record.update, encoding="utf-8")

@@ -7,24 +7,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.service import load as load_benchmark
+from benchmarks import report
 from benchmarks.service.load import latency_table, stage_table
 from docs.tables import table
 
 
 def load() -> str:
     """All phases of the load."""
-    return _shown(load_benchmark.RESULT, load_text)
+    return _shown(report.RESULTS / "load.json", load_text)
 
 
 def hostile() -> str:
     """The edits made to be slow."""
-    return _shown(load_benchmark.RESULT.with_name("hostile.json"), hostile_text)
+    return _shown(report.RESULTS / "hostile.json", hostile_text)
 
 
 def real_clients() -> str:
     """The vendors' own clients."""
-    return _shown(load_benchmark.RESULT.with_name("real-clients.json"), clients_text)
+    return _shown(report.RESULTS / "real-clients.json", clients_text)
 
 
 def _shown(path: Path, render: Callable[[Mapping[str, Any]], str]) -> str:

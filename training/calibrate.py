@@ -18,6 +18,13 @@ from typing import Any
 
 from apply_eval.decides import write_counts
 from apply_eval.provenance import provenance
+from apply_eval.statistics import (
+    Judged,
+    alarms,
+    bins_between,
+    calibration_figures,
+    least_quiet,
+)
 from apply_service.build import build_runtime
 from apply_service.engine.record import CALIBRATION_FILE, KINDS, Calibration, Signals, hash_weights
 from apply_service.errors import ModelNotLoadable
@@ -26,7 +33,6 @@ from apply_service.settings import Settings
 from apply_service.types import Certainty
 from training.calibration_data import draw_edits, held_out_edits
 from training.calibration_fit import CANDIDATES, Counted, out_of_fold
-from training.calibration_report import THRESHOLDS, Judged, alarms, pick_threshold, scores, table
 from training.calibration_rows import AnswerRow, collect, uncalibrated
 from training.calibration_thresholds import compare, doubted, effects, kinds, pick_thresholds
 
@@ -36,6 +42,9 @@ SCHEMA_VERSION = 3
 ROWS_VERSION = 2
 OLD_THRESHOLD = 0.5
 """Of raw probabilities, before anything was counted."""
+EDGES = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
+"""Of the bins of a table; finer where most answers are."""
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 
 def main() -> None:
@@ -133,10 +142,10 @@ def fit(rows: Sequence[AnswerRow], weights_sha256: str) -> tuple[Calibration, di
     answer_name, answer_scores = choose(answers)
     hunk_name, hunk_scores = choose(hunks)
     confidences = out_of_fold(answers, CANDIDATES[answer_name])
-    judged = [Judged(c, a.is_right, not a.signals.is_clean) for c, a in zip(confidences, answers, strict=True)]
+    judged = [_judged(c, a) for c, a in zip(confidences, answers, strict=True)]
     calibration = Calibration(
         weights_sha256,
-        pick_threshold(judged, silent=SILENT),
+        least_quiet(judged, THRESHOLDS, silent=SILENT),
         CANDIDATES[answer_name](answers),
         CANDIDATES[hunk_name](hunks),
         pick_thresholds(fitted),
@@ -166,8 +175,8 @@ def describe(
     """The report's figures; everything under `report` is of the half that nothing was fitted to."""
     kept = [row for row in rows if row.side == "report"]
     answers, hunks = answers_of(kept), hunks_of(kept)
-    after = [Judged(calibration.of_answer(a.logprob, a.signals), *_outcome(a)) for a in answers]
-    before = [Judged(math.exp(a.logprob), *_outcome(a)) for a in answers]
+    after = [_judged(calibration.of_answer(a.logprob, a.signals), a) for a in answers]
+    before = [_judged(math.exp(a.logprob), a) for a in answers]
     raw_hunks = [Judged(math.exp(hunk.logprob), hunk.is_right) for hunk in hunks]
     return {
         "sides": {side: _side(rows, side) for side in ("fit", "report")},
@@ -188,13 +197,20 @@ def describe(
 
 def _before_after(before: Sequence[Judged], after: Sequence[Judged]) -> dict[str, Any]:
     return {
-        "before": {**scores(before), "bins": table(before)},
-        "after": {**scores(after), "bins": table(after)},
+        "before": {**scores(before), "bins": bins_between(before, EDGES)},
+        "after": {**scores(after), "bins": bins_between(after, EDGES)},
     }
 
 
-def _outcome(counted: Counted) -> tuple[bool, bool]:
-    return counted.is_right, not counted.signals.is_clean
+def scores(judged: Sequence[Judged]) -> dict[str, Any]:
+    """How far a confidence can be trusted; `ece`: in ten bins of equal width."""
+    found = calibration_figures(judged)
+    counts = {"n": len(judged), "n_right": sum(one.is_right for one in judged)}
+    return counts | {"brier": found["brier"], "ece": found["error"], "auc": found["ranking"]}
+
+
+def _judged(confidence: float, answer: Counted) -> Judged:
+    return Judged(confidence, answer.is_right, has_findings=not answer.signals.is_clean)
 
 
 def _calibrated_hunks(rows: Sequence[AnswerRow], calibration: Calibration) -> list[Judged]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from apply_eval.decides import Pair, count_kinds
+from apply_eval.statistics import sparing_threshold
 from apply_service.engine.record import Count, Kind, Thresholds
 from apply_service.types import Certainty
 from training.calibration_rows import AnswerRow
@@ -58,9 +59,8 @@ def pick_thresholds(rows: Sequence[AnswerRow]) -> Thresholds:
     found = {}
     for name, certainty in CERTAINTIES.items():
         right = [row for row in _of(rows, certainty) if row.is_right]
-        least = sorted(math.exp(row.logprob) for row in right if row.logprob is not None)
-        at = int(len(least) * SPARED)
-        found[name] = _rounded_down(least[at]) if at else 0.0
+        chances = [math.exp(row.logprob) for row in right if row.logprob is not None]
+        found[name] = sparing_threshold(chances, SPARED)
     return Thresholds(**found)
 
 
@@ -71,14 +71,6 @@ def _of(rows: Sequence[AnswerRow], certainty: Certainty) -> list[AnswerRow]:
         for row in rows
         if row.strategy == "confirmed" and row.certainty == certainty.value and row.logprob is not None
     ]
-
-
-def _rounded_down(chance: float) -> float:
-    """To two digits."""
-    if chance <= 0:
-        return 0.0
-    unit = 10.0 ** (math.floor(math.log10(chance)) - 1)
-    return float(f"{math.floor(chance / unit) * unit:.2g}")
 
 
 def effects(rows: Sequence[AnswerRow], thresholds: Thresholds) -> dict[str, Any]:

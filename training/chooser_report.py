@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apply_eval.metrics import (
+from apply_eval.statistics import (
     Judged,
     at_threshold,
     calibration_figures,
@@ -14,6 +14,7 @@ from apply_eval.metrics import (
     hits,
     risk_curve,
     widest,
+    widest_threshold,
 )
 from training.chooser_data import Choice
 from training.chooser_fit import Outcome
@@ -35,15 +36,12 @@ def log_loss(outcomes: Sequence[Outcome]) -> float:
 
 
 def pick_threshold(outcomes: Sequence[Outcome], wrong: float) -> float:
-    """From which probability on answers are applied: the most edits at which at most the share `wrong` of them is
-    wrong, by weight and by count.  1 where no threshold does it.
+    """From which probability on answers are applied, so that at most the share `wrong` of them is wrong.
 
     Edits that quote the file wrongly on purpose are left out: nobody can tell their words from new ones, and of the
     surest answers a third of the wrong ones were theirs.
     """
-    weighted = judged([outcome for outcome in outcomes if outcome.choice.style != CARELESS])
-    points = [widest(risk_curve(some), wrong) for some in (weighted, [one._replace(weight=1.0) for one in weighted])]
-    return max(1.0 if point is None else point.threshold for point in points)
+    return widest_threshold(judged([outcome for outcome in outcomes if outcome.choice.style != CARELESS]), wrong)
 
 
 def judged(outcomes: Sequence[Outcome]) -> list[Judged]:

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from apply_eval.sketch import draw_sketch
-from benchmarks.kinds.__main__ import make_records
-from benchmarks.kinds.sources import read_data
+from training.kinds.__main__ import make_records
+from training.kinds.sources import read_data
 
 WRITTEN, ASKED, TRIED = "written_snippets.jsonl.xz", "asked_edits.jsonl.xz", "tried_edits.jsonl.xz"
 CARELESS = "misquoted_context"

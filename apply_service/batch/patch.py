@@ -15,7 +15,8 @@ from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
 from apply_service.formats.patch import FailedChange, PatchedFile, apply_changes
 from apply_service.pipeline import apply, finish, refuse_unknown_checks
 from apply_service.protocols import EditJob
-from apply_service.reply.reader import OTHER_FILES, FoundEdit, named_files, read_patch_reply
+from apply_service.reply.found import OTHER_FILES, FoundEdit
+from apply_service.reply.reader import named_files, read_patch_reply
 from apply_service.strategies import Outcome, ReadEdit
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Runtime, no_target

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from apply_service.errors import MalformedEdit
 from apply_service.formats.hunks import QuotedHunk, Trust, merge_hunks
+from apply_service.formats.recognise import ReplyLines
 from apply_service.text.line_search import FileLines, Likeness
 from apply_service.text.paths import has_same_name, is_same_file
 from apply_service.types import LineOp, Prediction
@@ -46,6 +47,16 @@ class PatchText(NamedTuple):
 
     changes: tuple[FileChange, ...]
     strays: tuple[int, ...]
+
+
+def quotes_file(changes: Sequence[FileChange], reply: ReplyLines) -> bool:
+    """Whether the file has the lines that a hunk quotes, or is the new file of a change that quotes none."""
+    for change in changes:
+        # Ignore a hunk that changes nothing: code may have a line that looks like the header of a hunk.
+        quotes = [hunk.old for hunk in change.hunks if hunk.quotes and hunk.old != hunk.new]
+        if any(map(reply.file.stands, quotes)) or (not quotes and change.path and reply.is_new_file):
+            return True
+    return False
 
 
 def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -> FileChange:
@@ -125,44 +136,59 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
         lacks_blank = "\n" + "\n".join(last.old) + "\n\n" in f"\n{original}\n"
         if last.lacking != (1, 1) or not lacks_blank:  # else only a blank line that the file has there
             trust.doubt(f"{last.label}: has fewer lines than its header says; the edit may be cut short")
+    _note_headers(change, trust)
+    if change.action == "create":
+        new = _created(original, change, hunks)
+        for line in (line for hunk in hunks for line in hunk.lines):
+            lines[line.update_line] = line.text
+        return trust.prediction_of(original, new, lines)
+    if change.action == "delete":
+        _check_deletion(file, change, hunks, trust)
+        ops = [LineOp("drop", row, None, line) for row, line in enumerate(original.split("\n"))]
+        return trust.prediction(ops, lines)
+    return merge_hunks(original, update, hunks, is_ordered=True, trust=trust)
+
+
+def _note_headers(change: FileChange, trust: Trust) -> None:
+    """Note what becomes of the file's name and mode."""
     if change.action == "delete":
         trust.note("the edit deletes the file")
     if change.new_path is not None:
         trust.note(f"the edit {'copies' if change.is_copy else 'moves'} the file to {change.new_path}")
     if change.new_mode is not None and change.old_mode not in (None, change.new_mode):
         trust.note(f"the edit changes the file mode from {change.old_mode} to {change.new_mode}")
-    if change.action == "create":
-        if original.strip():
-            raise MalformedEdit(
-                f"the edit creates {change.path}, but the file is not empty",
-                value=change.path,
-                remedy="send an edit that changes the file, or an empty original",
-            )
-        if before := [line.text for hunk in hunks for line in hunk.lines if line.kind != "add" and line.text.strip()]:
-            raise MalformedEdit(
-                f"the edit creates {change.path}, but has lines without +, which a new file can't have",
-                value=before[0][:200],
-                remedy="begin each line of a new file with +",
-            )
-        for line in (line for hunk in hunks for line in hunk.lines):
-            lines[line.update_line] = line.text
-        new = [text for hunk in hunks for text in hunk.new]
-        ends_line = new and not hunks[-1].new_lacks_newline
-        return trust.prediction_of(original, "\n".join([*new, ""] if ends_line else new), lines)
-    if change.action == "delete":
-        if not hunks and change.old_mode is not None and original:  # git says so too; V4A deletes without hunks
-            raise MalformedEdit(
-                f"the diff deletes {change.path} but does not show the lines that it removes",
-                value=change.path,
-                remedy="send the whole diff of the deleted file, or delete the file yourself",
-            )
-        if hunks and [text for hunk in hunks for text in hunk.old] != list(file.lines):
-            trust.guess("the file has other lines than those that the edit deletes")
-        elif hunks and original and hunks[-1].old_lacks_newline == file.has_final_newline:
-            trust.doubt("the edit that deletes the file is wrong about the newline at its end")
-        ops = [LineOp("drop", row, None, line) for row, line in enumerate(original.split("\n"))]
-        return trust.prediction(ops, lines)
-    return merge_hunks(original, update, hunks, is_ordered=True, trust=trust)
+
+
+def _created(original: str, change: FileChange, hunks: Sequence[QuotedHunk]) -> str:
+    """The text of the new file.  Raises MalformedEdit: there is a file, or lines that a new one can't have."""
+    if original.strip():
+        raise MalformedEdit(
+            f"the edit creates {change.path}, but the file is not empty",
+            value=change.path,
+            remedy="send an edit that changes the file, or an empty original",
+        )
+    if before := [line.text for hunk in hunks for line in hunk.lines if line.kind != "add" and line.text.strip()]:
+        raise MalformedEdit(
+            f"the edit creates {change.path}, but has lines without +, which a new file can't have",
+            value=before[0][:200],
+            remedy="begin each line of a new file with +",
+        )
+    new = [text for hunk in hunks for text in hunk.new]
+    return "\n".join([*new, ""] if new and not hunks[-1].new_lacks_newline else new)
+
+
+def _check_deletion(file: FileLines, change: FileChange, hunks: Sequence[QuotedHunk], trust: Trust) -> None:
+    """Doubt a deletion of other lines than the file has.  Raises MalformedEdit: git's header alone deletes it."""
+    if not hunks and change.old_mode is not None and file.lines:  # git says so too; V4A deletes without hunks
+        raise MalformedEdit(
+            f"the diff deletes {change.path} but does not show the lines that it removes",
+            value=change.path,
+            remedy="send the whole diff of the deleted file, or delete the file yourself",
+        )
+    if hunks and [text for hunk in hunks for text in hunk.old] != list(file.lines):
+        trust.guess("the file has other lines than those that the edit deletes")
+    elif hunks and file.lines and hunks[-1].old_lacks_newline == file.has_final_newline:
+        trust.doubt("the edit that deletes the file is wrong about the newline at its end")
 
 
 def _with_found_context(hunk: QuotedHunk, file: FileLines, lines: Sequence[str]) -> QuotedHunk:

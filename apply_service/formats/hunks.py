@@ -177,18 +177,7 @@ def merge_hunks(
     Raises NeedsMoreContext: a hunk has no place; MalformedEdit: two hunks contradict each other.
     """
     file, update_lines = FileLines(original), update.split("\n")
-    parts: list[QuotedHunk] = []
-    for hunk in hunks:
-        is_gap = [line.kind == "context" and is_marker(line.text) for line in hunk.lines]
-        if not any(is_gap) or not hunk.old or file.stands(hunk.old):
-            parts.append(hunk)
-            continue
-        # Context lines that stand for omitted ones (`...`) cut the hunk into parts.
-        runs = groupby(zip(is_gap, hunk.lines, strict=True), key=lambda pair: pair[0])
-        cut = [tuple(line for _, line in run) for gap, run in runs if not gap]
-        if len(cut) > 1:
-            trust.doubt(f"{hunk.label}: leaves lines out with a marker")
-        parts += (QuotedHunk(hunk.label, lines, scopes=hunk.scopes) for lines in cut)
+    parts = [part for hunk in hunks for part in _cut_at_gaps(file, hunk, trust)]
     lost = [] if is_ordered else [hunk for hunk in parts if hunk.old and not file.stands(hunk.old)]
     if 0 < len(lost) < len(parts):
         others = [hunk for hunk in parts if not hunk.old or file.stands(hunk.old)]
@@ -199,6 +188,18 @@ def merge_hunks(
             merged = _text(_write(written, update_lines, lost, trust))
             return trust.prediction_of(original, merged, update_lines)
     return trust.prediction(_write(file, update_lines, parts, trust, is_ordered=is_ordered), update_lines)
+
+
+def _cut_at_gaps(file: FileLines, hunk: QuotedHunk, trust: Trust) -> list[QuotedHunk]:
+    """The parts of a hunk between context lines that stand for omitted ones (`...`)."""
+    is_gap = [line.kind == "context" and is_marker(line.text) for line in hunk.lines]
+    if not any(is_gap) or not hunk.old or file.stands(hunk.old):
+        return [hunk]
+    runs = groupby(zip(is_gap, hunk.lines, strict=True), key=lambda pair: pair[0])
+    cut = [tuple(line for _, line in run) for gap, run in runs if not gap]
+    if len(cut) > 1:
+        trust.doubt(f"{hunk.label}: leaves lines out with a marker")
+    return [QuotedHunk(hunk.label, lines, scopes=hunk.scopes) for lines in cut]
 
 
 def _text(ops: Sequence[LineOp]) -> str:
@@ -245,22 +246,27 @@ def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> 
         else:
             expected = 0 if hunk.stated_line is None else hunk.stated_line + drift
             place = _choose(file, hunk, places, range(above, first_below), expected, trust)
-        for scope in hunk.scopes if hunk.scopes_bind else ():
-            # Doubt a scope that the file lacks, even if the lines below it are found exactly.
-            if not _rows_of_scope(file, scope, 0, len(file)):
-                trust.doubt(f"{hunk.label}: the file has no scope {scope[:100]!r}")
-        quoted = zip((line for line in hunk.lines if line.kind != "add"), place.rows, strict=False)
-        if place.likeness is Likeness.TRAILING and any(
-            line.kind == "remove" and row is not None and line.text.strip() and file.lines[row] != line.text
-            for line, row in quoted
-        ):
-            trust.doubt(f"{hunk.label}: the lines that it replaces end in blanks, which it does not show")
-        if place.likeness in DOUBTS and not place.is_applied:
-            trust.doubt(f"{hunk.label}: {DOUBTS[place.likeness]}")
+        _doubt_quote(file, hunk, place, trust)
         chosen.append(place)
         above = max(above, place.end)
         drift = drift if hunk.stated_line is None else place.start - hunk.stated_line
     return chosen
+
+
+def _doubt_quote(file: FileLines, hunk: QuotedHunk, place: Place, trust: Trust) -> None:
+    """Doubt what the hunk quotes otherwise than it stands in the file."""
+    for scope in hunk.scopes if hunk.scopes_bind else ():
+        # Doubt a scope that the file lacks, even if the lines below it are found exactly.
+        if not _rows_of_scope(file, scope, 0, len(file)):
+            trust.doubt(f"{hunk.label}: the file has no scope {scope[:100]!r}")
+    quoted = zip((line for line in hunk.lines if line.kind != "add"), place.rows, strict=False)
+    if place.likeness is Likeness.TRAILING and any(
+        line.kind == "remove" and row is not None and line.text.strip() and file.lines[row] != line.text
+        for line, row in quoted
+    ):
+        trust.doubt(f"{hunk.label}: the lines that it replaces end in blanks, which it does not show")
+    if place.likeness in DOUBTS and not place.is_applied:
+        trust.doubt(f"{hunk.label}: {DOUBTS[place.likeness]}")
 
 
 def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range, expected: int, trust: Trust) -> Place:
@@ -273,9 +279,7 @@ def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range,
     if hunk.is_at_end and places[-1].end == len(file):
         return places[-1]
     scopes = sorted(_scope_spans(file, hunk.scopes))
-    # the first line of each scope, and the last end of those so far
-    firsts, ends = [start for start, _ in scopes], [0, *accumulate((end for _, end in scopes), max)]
-    scoped = [place for place in places if place.start < ends[bisect_right(firsts, place.start)]]
+    scoped = _inside(scopes, places)
     if len(scoped) == 1:
         if not hunk.scopes_bind or len(scopes) > 1:
             trust.doubt(f"{label}: fits several places; the one in its scope was taken")
@@ -293,6 +297,13 @@ def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range,
         "a line beside them that tells the places apart"
     )
     return chosen
+
+
+def _inside(scopes: Sequence[tuple[int, int]], places: Sequence[Place]) -> list[Place]:
+    """The places that begin in a scope.  `scopes`: in the order of the file."""
+    # the first line of each scope, and the last end of those so far
+    firsts, ends = [start for start, _ in scopes], [0, *accumulate((end for _, end in scopes), max)]
+    return [place for place in places if place.start < ends[bisect_right(firsts, place.start)]]
 
 
 def _scope_spans(file: FileLines, scopes: Sequence[str]) -> list[tuple[int, int]]:
@@ -426,11 +437,15 @@ class _Canvas:
                 self._dropped[row] = hunk.label
             gap, is_new_gap = row + 1, True
         if hunk.old_lacks_newline or hunk.new_lacks_newline:
-            says_newline = not hunk.old_lacks_newline if place.rows else self._file.has_final_newline
-            if place.end != len(self._file) or says_newline != self._file.has_final_newline:
-                self._trust.doubt(f"{hunk.label}: is wrong about the newline at the end of the file")
-            else:
-                self._has_newline = not hunk.new_lacks_newline
+            self._end_file(hunk, place)
+
+    def _end_file(self, hunk: QuotedHunk, place: Place) -> None:
+        """Take in what the hunk says of the newline at the end of the file."""
+        says_newline = not hunk.old_lacks_newline if place.rows else self._file.has_final_newline
+        if place.end != len(self._file) or says_newline != self._file.has_final_newline:
+            self._trust.doubt(f"{hunk.label}: is wrong about the newline at the end of the file")
+        else:
+            self._has_newline = not hunk.new_lacks_newline
 
     def ops(self) -> list[LineOp]:
         """Every line of the file once and in order.  New lines come behind all removed lines of their stretch."""

@@ -11,12 +11,14 @@ import json
 import re
 from bisect import bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.formats.file_change import pick_for_file
 from apply_service.formats.hunks import Trust, hunk_of_replacement, merge_hunks
+from apply_service.formats.recognise import Recognised, Sureness
 from apply_service.protocols import EditContext
 from apply_service.text.fences import find_fences
 from apply_service.text.fidelity import MARK, normalise
@@ -84,6 +86,57 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     return trust.prediction_of(original, text, lines, n_own=len(lines))
 
 
+class FoundJson(Recognised):
+    """The JSON edits in a reply.  A text that can only be meant as such has this format even if it is broken."""
+
+    has_marks = True
+
+    @cached_property
+    def _replacements(self) -> Sequence[Replacement]:
+        return read_replacements(self.reply.text)
+
+    @cached_property
+    def _stretches(self) -> list[tuple[int, int]]:
+        fences = (fence for fence in self.reply.fences if fence.body)
+        return [(f.opening, f.closing - 1) for f in fences if opens_json(self.reply.lines[f.opening + 1])]
+
+    @property
+    def confidence(self) -> Sureness:
+        reply = self.reply
+        if not self._replacements:
+            names_pair = has_pair(reply.text, PAIRS[:-1]) or (
+                '"command"' in reply.text and any(f'"{name}"' in reply.text for name in OTHER_CALLS)
+            )
+            is_json = names_pair and (opens_json(reply.text) or bool(self._stretches))
+            return Sureness.MARKS if is_json else Sureness.NONE
+        is_value = any(map(reply.is_code, self.outside()))  # in a program
+        told = (one.old in reply.original if one.old.strip() else reply.is_new_file for one in self._replacements)
+        return Sureness.QUOTES if not is_value and any(told) else Sureness.MARKS
+
+    @property
+    def lines(self) -> Collection[int]:
+        lines = range(len(self.reply.lines))
+        first = next((at for at in lines if opens_json(self.reply.lines[at])), 0)
+        return self.reply.within(self._stretches) or lines[first:]
+
+    @property
+    def paths(self) -> Sequence[str]:
+        return [one.path for one in self._replacements if one.path]
+
+    def parts(self) -> Mapping[str, str]:
+        told: defaultdict[str, list[str]] = defaultdict(list)
+        for one in self._replacements:
+            told[one.path or ""].append(one.as_json())
+        return {} if "" in told else {path: f"[{', '.join(edits)}]" for path, edits in told.items()}
+
+
+recognise = FoundJson
+
+
+def opens_json(line: str) -> bool:
+    return line.lstrip()[:1] in ("{", "[")
+
+
 @dataclass(frozen=True, slots=True)
 class Replacement:
     """A piece of the file and what takes its place."""
@@ -146,18 +199,23 @@ def _replacements(value: object, path: str | None, depth: int = 0) -> Iterator[R
         inside = [*_values(value)]
     elif isinstance(value, dict):
         path = next((value[name] for name in PATHS if isinstance(value.get(name), str)), path)
-        pair = next(((value[old], value[new]) for old, new in PAIRS if old in value and new in value), None)
-        match pair:
-            case (str(old), str(new)):
-                is_for_all = any(value.get(name) is True for name in ALL)
-                mark = MARK if old.startswith(MARK) else ""  # perhaps not the file's own: it may stand inside
-                new = (MARK if mark and new.startswith(MARK) else "") + normalise(new)
-                yield Replacement(mark + normalise(old), new, path, is_for_all)
-            case _ if value.get("command") == "create" and isinstance(value.get(CREATED), str):
-                yield Replacement("", normalise(value[CREATED]), path)
+        yield from _own_replacement(value, path)
         inside = [value[name] for name in (*LISTS, *CALLS) if name in value]
     for item in inside if depth < MAX_DEPTH else ():
         yield from _replacements(item, path, depth + 1)
+
+
+def _own_replacement(value: Mapping[str, object], path: str | None) -> Iterator[Replacement]:
+    """The replacement that an object tells in its own fields, if it tells one."""
+    pair = next(((value[old], value[new]) for old, new in PAIRS if old in value and new in value), None)
+    match pair, value.get("command"), value.get(CREATED):
+        case (str(old), str(new)), _, _:
+            is_for_all = any(value.get(name) is True for name in ALL)
+            mark = MARK if old.startswith(MARK) else ""  # perhaps not the file's own: it may stand inside
+            new = (MARK if mark and new.startswith(MARK) else "") + normalise(new)
+            yield Replacement(mark + normalise(old), new, path, is_for_all)
+        case _, "create", str(text):
+            yield Replacement("", normalise(text), path)
 
 
 class Plan:
@@ -179,14 +237,7 @@ class Plan:
     def add(self, replacement: Replacement) -> bool:
         """Plan a replacement if its old text is known to stand once; otherwise nothing happens.  Whether it is."""
         text, old, new = self._text, replacement.old, replacement.new
-        whole = [word for word in WORD.finditer(old) if word.start() > 0 and word.end() < len(old)]
-        rarest = min(whole, key=lambda word: len(self._starts.get(word[0], ())), default=None)
-        if rarest is None or rarest[0] in self._new_words or old == new or replacement.replaces_all:
-            return False
-        places = [start - rarest.start() for start in self._starts.get(rarest[0], ())]
-        if len(places) > MAX_STANDS or any(self._is_changed(at, at + len(old)) for at in places):
-            return False
-        places = [at for at in places if at >= 0 and text.startswith(old, at)]
+        places = [] if old == new or replacement.replaces_all else self._places(old)
         if len(places) != 1:
             return False
         start, end = text.rfind("\n", 0, places[0]) + 1, places[0] + len(old)
@@ -198,6 +249,17 @@ class Plan:
         insort(self._changed, (start, end, lines))
         self._new_words.update(WORD.findall(lines))
         return True
+
+    def _places(self, old: str) -> list[int]:
+        """Where the old text stands; empty where its words do not tell."""
+        whole = [word for word in WORD.finditer(old) if word.start() > 0 and word.end() < len(old)]
+        rarest = min(whole, key=lambda word: len(self._starts.get(word[0], ())), default=None)
+        if rarest is None or rarest[0] in self._new_words:
+            return []
+        places = [start - rarest.start() for start in self._starts.get(rarest[0], ())]
+        if len(places) > MAX_STANDS or any(self._is_changed(at, at + len(old)) for at in places):
+            return []
+        return [at for at in places if at >= 0 and self._text.startswith(old, at)]
 
     def text(self) -> str:
         """The text with all replacements made."""

@@ -110,32 +110,48 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
 
 def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], taken: Set[str]) -> PatchedFile:
     """The change made.  `lines`: of the whole patch.  `taken`: names that another file can't get."""
-    source = change.path if change.action != "create" else None
-    if source is not None and source not in files:  # the only one that ends alike
-        alike = [path for path in files if is_same_file(source, path)] if source else list(files)
-        if len(alike) != 1:
-            raise MalformedEdit(
-                "the patch is for a file that does not exist or was not sent",
-                value=source,
-                limit=sorted(files)[:50],
-                remedy="send the file under the path that the patch names",
-            )
-        source = alike[0]
+    source = _source(change.path, files) if change.action != "create" else None
     target = change.new_path or source or change.path
     if (source is None or change.new_path is not None) and target in taken and files.get(target):
         raise MalformedEdit(
             f"the patch creates {target}, which already exists", value=target, remedy="send a change of it"
         )
     original = "" if source is None else files[source]
-    # Its own part of the patch, numbered anew: the time for a file must not grow with the number of files.
+    own, update = _own_part(change, lines)
+    prediction = apply_change(original, update, own, Trust())
+    _refuse_unsure(change, target, original, prediction)
+    return PatchedFile(change, source, None if change.action == "delete" else target, original, prediction, update)
+
+
+def _source(named: str, files: Mapping[str, str]) -> str:
+    """The file that the patch means: the one of that name, or the only one that ends alike.  Raises MalformedEdit."""
+    if named in files:
+        return named
+    alike = [path for path in files if is_same_file(named, path)] if named else list(files)
+    if len(alike) != 1:
+        raise MalformedEdit(
+            "the patch is for a file that does not exist or was not sent",
+            value=named,
+            limit=sorted(files)[:50],
+            remedy="send the file under the path that the patch names",
+        )
+    return alike[0]
+
+
+def _own_part(change: FileChange, lines: Sequence[str]) -> tuple[FileChange, str]:
+    """The change and its own part of the patch, numbered anew: the time for a file must not grow with the number of
+    files."""
     part, hunks = list[str](), []
     for hunk in change.hunks:
         first, last = (hunk.lines[0].update_line, hunk.lines[-1].update_line) if hunk.lines else (1, -1)
         shift = len(part) - first + 1
         hunks.append(replace(hunk, lines=tuple(x._replace(update_line=x.update_line + shift) for x in hunk.lines)))
         part += lines[first - 1 : last + 1]
-    update = "\n".join([*part, ""])
-    prediction = apply_change(original, update, replace(change, hunks=tuple(hunks)), Trust())
+    return replace(change, hunks=tuple(hunks)), "\n".join([*part, ""])
+
+
+def _refuse_unsure(change: FileChange, target: str, original: str, prediction: Prediction) -> None:
+    """Raises NeedsMoreContext: a hunk has no sure place in the file."""
     remedy = "quote the lines around each change exactly as they stand in the file"
     if prediction.certainty is Certainty.GUESS:
         raise NeedsMoreContext(f"{target}: " + "; ".join(prediction.reasons), value=target, remedy=remedy)
@@ -149,4 +165,3 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
                     value=hunk.anchor,
                     remedy=remedy,
                 )
-    return PatchedFile(change, source, None if change.action == "delete" else target, original, prediction, update)

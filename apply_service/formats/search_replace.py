@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from typing import Literal, NamedTuple
@@ -23,6 +24,7 @@ from typing import Literal, NamedTuple
 from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.formats.file_change import pick_for_file
 from apply_service.formats.hunks import QuotedHunk, Trust, hunk_of_replacement, merge_hunks, name_labels
+from apply_service.formats.recognise import FilePart, Recognised, ReplyLines, Sureness
 from apply_service.protocols import EditContext
 from apply_service.text.fences import is_around, read_fence
 from apply_service.text.line_search import FileLines, Likeness
@@ -47,14 +49,16 @@ Numbered = list[tuple[int, str]]
 def predict(original: str, update: str, about: EditContext) -> Prediction:
     """The original with the blocks applied; what stands around them is left out."""
     lines, file, trust = update.split("\n"), FileLines(original), Trust()
-    blocks = read_all_blocks(lines, file)
-    mentions = {block.mention for block in blocks if block.mention is not None}
-    if any(block.path for block in blocks):
-        blocks = pick_for_file(blocks, about.path, trust)
-    elif about.path is not None and len(mentions) > 1 and any(is_same_file(name, about.path) for name in mentions):
-        blocks = [block for block in blocks if block.mention is None or is_same_file(block.mention, about.path)]
+    blocks = _pick_blocks(read_all_blocks(lines, file), about.path, trust)
     _refuse_broken(blocks)
     hunks = [_read_hunk(block, lines, file, about.path, trust) for block in blocks]
+    return merge_replacements(original, update, hunks, trust)
+
+
+def merge_replacements(original: str, update: str, hunks: Sequence[QuotedHunk], trust: Trust) -> Prediction:
+    """The original with old text replaced, wherever it stands; no old text means a new file.  Raises NeedsMoreContext:
+    an old text has no place, or is missing though there is a file."""
+    lines = update.split("\n")
     if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
         if original:
             trust.doubt("the file has nothing but blanks, which are replaced")
@@ -68,6 +72,111 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
                 "no old text means a new file",
             )
     return merge_hunks(original, update, hunks, is_ordered=False, trust=trust)
+
+
+def _pick_blocks(blocks: list[SearchBlock], path: str | None, trust: Trust) -> list[SearchBlock]:
+    """The blocks for the file, by the names above them; where none names a file, by what the text speaks of."""
+    if any(block.path for block in blocks):
+        return pick_for_file(blocks, path, trust)
+    mentions = {block.mention for block in blocks if block.mention is not None}
+    if path is None or len(mentions) < 2 or not any(is_same_file(name, path) for name in mentions):
+        return blocks
+    return [block for block in blocks if block.mention is None or is_same_file(block.mention, path)]
+
+
+# -- in a reply --------------------------------------------------------------------------------------------------------
+class FoundBlocks(Recognised):
+    """The blocks in a reply; none where one of them is not complete."""
+
+    has_marks = True
+    signs = ("<<<<<<< SEARCH", "------- SEARCH")
+
+    def __init__(self, reply: ReplyLines) -> None:
+        super().__init__(reply)
+        self._marks = {at: mark for at, line in enumerate(reply.lines) if (mark := read_mark(line)) is not None}
+        self._has_marks = any(mark.kind != "divide" for mark in self._marks.values())
+        self._blocks: Sequence[SearchBlock] = ()
+        if self._has_marks:
+            with suppress(MalformedEdit):
+                self._blocks = read_file_blocks(reply.lines, reply.file)
+        self.blocks = [FilePart(block.opening, block.closing, block.path) for block in self._blocks]
+        self.mentions = [block.mention for block in self._blocks if block.mention]
+        reply.claim(part[:2] for part in self.blocks)
+
+    @classmethod
+    def indented(cls, lines: Sequence[str], file: FileLines) -> Iterator[range]:
+        opening, divider = -1, -1
+        for at, line in enumerate(lines):
+            mark = read_mark(line.strip()) if line[:1] in (" ", "\t") else None
+            kind = "" if mark is None else mark.kind
+            if kind == "open" and opening < 0:
+                opening = divider = at
+            elif kind == "divide" and divider == opening:
+                divider = at
+            elif kind == "close" and opening >= 0:
+                n_blanks = len(lines[opening]) - len(lines[opening].lstrip())
+                if divider > opening and file.stands([text[n_blanks:] for text in lines[opening + 1 : divider]]):
+                    yield range(opening, at + 1)
+                opening = -1
+
+    @property
+    def confidence(self) -> Sureness:
+        if not self._has_marks:
+            return Sureness.NONE
+        return Sureness.QUOTES if any(map(self._is_quoted, self._blocks)) else Sureness.MARKS
+
+    def _is_quoted(self, block: SearchBlock) -> bool:
+        reply = self.reply
+        head, old = (reply.lines[start : block.dividers[0] + 1] for start in (block.opening, block.start))
+        if not any(map(str.strip, old[:-1])):
+            return reply.is_new_file
+        return reply.file.stands(old[:-1]) and not reply.file.stands(head, Likeness.TRAILING)
+
+    @property
+    def lines(self) -> Collection[int]:
+        if self.blocks or not self._marks:
+            return self.reply.within(part[:2] for part in self.blocks)
+        first, last = min(self._marks), max(self._marks)
+        return range(first, last + 1 if self._marks[last].kind == "close" else len(self.reply.lines))
+
+    @property
+    def is_foreign(self) -> bool:
+        return not any(part.path is None or is_same_file(part.path, self.reply.path) for part in self.blocks)
+
+    @property
+    def whole_files(self) -> Sequence[str]:
+        reply = self.reply
+        named = [f.path for f in reply.plain_fences if f.is_surely_named and reply.claimed.isdisjoint(f.body)]
+        of_blocks = [part.path for part in self.blocks if part.path]
+        return [path for path in named if path and of_blocks and not any(is_same_file(path, one) for one in of_blocks)]
+
+    @property
+    def paths(self) -> Sequence[str]:
+        named = [*(part.path for part in self.blocks if part.path), *self.whole_files]
+        path = self.reply.path
+        is_routed = path and any(is_same_file(mention, path) for mention in self.mentions)
+        return self.mentions if is_routed and not named else named
+
+    def parts(self) -> Mapping[str, str]:
+        """A block that can't be read is a part too: its file alone is refused."""
+        lines, blocks = self.reply.lines, self._blocks
+        if self._has_marks and not blocks:
+            with suppress(MalformedEdit):
+                blocks = read_all_blocks(lines, self.reply.file)
+        parts: defaultdict[str, str] = defaultdict(str)
+        for block in blocks:
+            if not block.path or named_path(block.path) != block.path:
+                return {}
+            parts[block.path] += "\n".join([block.path, *lines[block.opening : block.closing + 1], ""])
+        return parts
+
+
+recognise = FoundBlocks
+
+
+def write_block(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """The lines of a block."""
+    return ["<<<<<<< SEARCH", *old, "=======", *new, ">>>>>>> REPLACE"]
 
 
 # -- fences ------------------------------------------------------------------------------------------------------------
@@ -86,36 +195,45 @@ def read_mark(line: str) -> Mark | None:
     if line[:1] not in ("<", ">", "=", "-", "+") or len(line) > MAX_MARK:
         return None
     text = line.rstrip()
+    if text.startswith(("<old_text", "</old_text>", "</new_text>")):
+        return _read_tag(text)
+    length = len(text) - len(text.lstrip(text[0]))
+    if text[0] == "=":
+        return Mark("divide", length) if length >= MIN_RUN and length == len(text) else None
+    return _read_signs(text[0], length, text[length:])
+
+
+def _read_signs(sign: str, length: int, rest: str) -> Mark | None:
+    """The opening or closing fence that so many signs and the words behind them are."""
+    words = rest.lstrip("<>-+=")
+    known, tail = _read_word(words, sign)
+    if sign in "<-" and known in OLD_WORDS and length >= (2 if sign == "<" else MIN_RUN):
+        has_signs_behind = tail.strip() != "" and not tail.strip("<> ")
+        is_odd = words != rest or length < MIN_RUN or has_signs_behind
+        return Mark("odd", length) if is_odd else _opening(length, tail.strip())
+    if sign in ">+" and known in NEW_WORDS and length >= MIN_RUN and not tail.strip("<> "):
+        return Mark("close" if words == rest else "odd", length)
+    return None
+
+
+def _read_word(words: str, sign: str) -> tuple[str, str]:
+    """The word behind the signs of a fence, and what follows it.  Angles take words in small letters too."""
+    word, _, tail = words.strip().partition(" ")
+    word = word.rstrip("<>")
+    if glue := next((glue for glue in (":", "(") if glue in word), ""):  # `SEARCH:12`, `SEARCH(line=2)`
+        word, _, hint = word.partition(glue)
+        tail = f"{hint} {tail}"
+    return word.upper() if sign in "<>" else word, tail
+
+
+def _read_tag(text: str) -> Mark | None:
     if text == "</new_text>":
         return Mark("close", TAG)
     if text in ("</old_text>", "</old_text><new_text>"):
         return Mark("divide", TAG)
-    if text.startswith(("<old_text", "</old_text>", "</new_text>")):
-        name, _, rest = text.partition(" ")
-        is_whole = text == "<old_text>" or (name == "<old_text" and rest.endswith(">"))
-        return _opening(TAG, rest.rstrip(">").replace('"', "").strip()) if is_whole else None
-    sign = text[0]
-    length = len(text) - len(text.lstrip(sign))
-    rest = text[length:]
-    if sign == "=":
-        return Mark("divide", length) if length >= MIN_RUN and not rest else None
-    words = rest.lstrip("<>-+=")
-    word, _, tail = words.strip().partition(" ")
-    word = word.rstrip("<>")
-    for glue in (":", "("):  # `SEARCH:12`, `SEARCH(line=2)`
-        if glue in word:
-            word, _, hint = word.partition(glue)
-            tail = f"{hint} {tail}"
-            break
-    if sign in "<-" and (word in OLD_WORDS or (sign == "<" and word.upper() in OLD_WORDS)):
-        if length < (2 if sign == "<" else MIN_RUN):
-            return None
-        if words != rest or length < MIN_RUN or (tail.strip() and not tail.strip("<> ")):
-            return Mark("odd", length)
-        return _opening(length, tail.strip())
-    if sign in ">+" and length >= MIN_RUN and word.upper() in NEW_WORDS and (sign == ">" or word in NEW_WORDS):
-        return Mark("close" if words == rest else "odd", length) if not tail.strip("<> ") else None
-    return None
+    name, _, rest = text.partition(" ")
+    is_whole = text == "<old_text>" or (name == "<old_text" and rest.endswith(">"))
+    return _opening(TAG, rest.rstrip(">").replace('"', "").strip()) if is_whole else None
 
 
 def _opening(length: int, tail: str) -> Mark | None:
@@ -195,11 +313,7 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
     while at < len(lines):
         mark, line = marks.get(at), lines[at]
         if mark is None or mark.kind == "divide":
-            if fence := read_fence(line):
-                path = titled_path(fence.title) or path
-            else:
-                is_heading = line.lstrip().startswith(("#", "**"))
-                path = named_path(line) or (mentioned_path(line) if is_heading else None) or path
+            path = named_by(line) or path
             mention = mentioned_path(line) or mention
             at += 1
             continue
@@ -212,8 +326,7 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
             block = _read_block(lines, marks, at, label)
         except MalformedEdit as error:
             n_broken += 1
-            opened = (k for k in range(at + 1, len(lines)) if k in marks and marks[k].kind == "open")
-            stop = next(opened, len(lines)) if n_broken < MAX_BROKEN else len(lines)
+            stop = _broken_end(lines, marks, at) if n_broken < MAX_BROKEN else len(lines)
             while stop > at + 1 and is_around(lines[stop - 1]):  # what names the next block's file
                 stop -= 1
             block = SearchBlock(label, at, at, (), stop - 1, error=error)
@@ -224,16 +337,34 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
     return blocks
 
 
-def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, label: str) -> SearchBlock:
-    """The block from its opening on.  Blocks inside it must be whole: an opening alone would swallow what follows."""
-    mark = marks[opening]
-    stated, start = mark.stated_line, opening + 1
+def named_by(line: str) -> str | None:
+    """The file that a line above blocks names: a fence's title, a heading, or a line that does nothing else."""
+    if fence := read_fence(line):
+        return titled_path(fence.title)
+    is_heading = line.lstrip().startswith(("#", "**"))
+    return named_path(line) or (mentioned_path(line) if is_heading else None)
+
+
+def _broken_end(lines: Sequence[str], marks: Mapping[int, Mark], at: int) -> int:
+    """Where the block below a broken one begins."""
+    return next((k for k in range(at + 1, len(lines)) if k in marks and marks[k].kind == "open"), len(lines))
+
+
+def _start_of_old(lines: Sequence[str], opening: int, stated: int | None) -> tuple[int, int | None]:
+    """The first line of the old text below its opening, and the line number that notes between them state."""
+    start = opening + 1
     while start < len(lines) and len(lines[start]) < MAX_MARK and (note := _LINE_NOTE.match(lines[start])):
         if note["which"] == "start":
             stated = max(int(note["line"][:9]) - 1, 0)
         start += 1
     ruler = lines[start].rstrip() if opening + 1 < start < len(lines) else ""
-    start += len(ruler) >= MIN_RUN and not ruler.strip("-")
+    return start + (len(ruler) >= MIN_RUN and not ruler.strip("-")), stated
+
+
+def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, label: str) -> SearchBlock:
+    """The block from its opening on.  Blocks inside it must be whole: an opening alone would swallow what follows."""
+    mark = marks[opening]
+    start, stated = _start_of_old(lines, opening, mark.stated_line)
     open_at, dividers = [opening], [list[int]()]
     for at in range(start, len(lines)):
         inner = marks.get(at)
@@ -278,28 +409,22 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
             limit=MAX_DIVIDERS,
             remedy="write \\======= where the file itself has such a line",
         )
-    found = []
-    for divider in block.dividers:
-        start = divider + 1
-        if lines[divider].rstrip() == "</old_text>":
-            start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
-            start += lines[start].strip() == "<new_text>"
-        old = list(enumerate(lines[block.start : divider], block.start))
-        new = list(enumerate(lines[start : block.closing], start))
-        found.append(_read_sides(block, old, new, file))
+    found = [_divided(block, divider, lines, file) for divider in block.dividers]
     fitting = [hunk for hunk in found if not hunk.quotes or file.stands(hunk.old, Likeness.EDGES)] or found[:1]
-    undivided = [hunk for hunk in fitting if not any(x.kind == "add" and _is_divider(x.text) for x in hunk.lines)]
+    undivided = [hunk for hunk in fitting if not _added_dividers(hunk)]
     hunk = max(undivided or fitting, key=lambda hunk: len(hunk.old))
     if len(fitting) > 1:
         say = trust.doubt if len(undivided) == 1 else trust.guess
         say(f"{block.label}: has several dividers")
-    spare = [x.text for x in hunk.lines if x.kind == "add" and _is_divider(x.text) and x.text not in hunk.old]
-    if len(found) > 1 and spare and is_prose(path) and not {hunk.new[0], hunk.new[-1]} & {*spare}:
+    spare = [text for text in _added_dividers(hunk) if text not in hunk.old]
+    if len(found) == 1 or not spare:
+        return hunk
+    if is_prose(path) and not {hunk.new[0], hunk.new[-1]} & {*spare}:
         trust.doubt(f"{block.label}: a line of its new text looks like a divider")
-    elif len(found) > 1 and spare and (whole := _without_edge_dividers(hunk)) is not None:
+    elif (whole := _without_edge_dividers(hunk)) is not None:
         trust.doubt(f"{block.label}: a second divider beside its new text was left out")
         return whole
-    elif len(found) > 1 and spare:
+    else:
         raise MalformedEdit(
             f"{block.label}: its new text has a line like the divider =======",
             value=spare[0],
@@ -308,13 +433,30 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
     return hunk
 
 
+def _divided(block: SearchBlock, divider: int, lines: Sequence[str], file: FileLines) -> QuotedHunk:
+    """The block as a hunk if this line divides it."""
+    start = divider + 1
+    if lines[divider].rstrip() == "</old_text>":
+        start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
+        start += lines[start].strip() == "<new_text>"
+    old = list(enumerate(lines[block.start : divider], block.start))
+    new = list(enumerate(lines[start : block.closing], start))
+    return _read_sides(block, old, new, file)
+
+
+def _added_dividers(hunk: QuotedHunk) -> list[str]:
+    """The lines of the new text that look like a divider."""
+    return [line.text for line in hunk.lines if line.kind == "add" and _is_divider(line.text)]
+
+
 def _without_edge_dividers(hunk: QuotedHunk) -> QuotedHunk | None:
     """The hunk without the dividers with which its new text begins or ends; None if one stands in its middle."""
     added = [at for at, x in enumerate(hunk.lines) if x.kind == "add"]
     edges = set(takewhile(lambda at: _is_divider(hunk.lines[at].text), added))
     edges |= set(takewhile(lambda at: _is_divider(hunk.lines[at].text), reversed(added)))
     kept = tuple(x for at, x in enumerate(hunk.lines) if at not in edges)
-    return None if any(x.kind == "add" and _is_divider(x.text) for x in kept) else replace(hunk, lines=kept)
+    without = replace(hunk, lines=kept)
+    return None if _added_dividers(without) else without
 
 
 def _is_divider(line: str) -> bool:

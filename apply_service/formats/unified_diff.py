@@ -9,23 +9,26 @@ determines the result, wherever its line numbers point.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from apply_service.errors import MalformedEdit
-from apply_service.formats.file_change import Action, FileChange, PatchText, pick_change, predict_change
+from apply_service.formats.file_change import Action, FileChange, PatchText, pick_change, predict_change, quotes_file
 from apply_service.formats.hunks import QuotedHunk, Trust, signed_lines
+from apply_service.formats.recognise import ReadPart, Recognised, ReplyLines, Sureness
 from apply_service.merge.merge import merge
 from apply_service.merge.signed import is_signed
 from apply_service.protocols import EditContext
 from apply_service.text.english import is_sentence
-from apply_service.text.fences import is_around, is_fence
+from apply_service.text.fences import Fence, fence_tag, find_fences, is_around, is_fence
 from apply_service.text.fidelity import MARK, normalise, split_ends
 from apply_service.text.line_search import FileLines, Likeness
 from apply_service.text.paths import is_same_file
-from apply_service.types import Prediction
+from apply_service.types import LineOp, Prediction
 
 HUNK_HEADER = re.compile(r"^@@+(?:\s|$)")
 _NUMBERS = re.compile(r"^@@ +-(\d{1,9})(?:,(\d{1,9}))? +\+(\d{1,9})(?:,(\d{1,9}))? *@@(.*)$")
@@ -82,6 +85,103 @@ def _no_hunk(update: str) -> MalformedEdit:
     return MalformedEdit("the diff has no hunk", value=update[:200], remedy="send hunks: @@, then - and + lines")
 
 
+# -- in a reply --------------------------------------------------------------------------------------------------------
+class FoundDiff(Recognised):
+    """The diff in a reply: the fences that hold one, else all from its first header on."""
+
+    has_marks = is_patch = True
+    signs = ("+++ ",)
+
+    @classmethod
+    def keeps_bom(cls, text: str) -> bool:
+        return "*** Begin Patch" not in text and any(map(HUNK_HEADER.match, text.split("\n")))
+
+    @cached_property
+    def _start(self) -> int | None:
+        """The line with which a diff begins.  Raises MalformedEdit if it is a combined diff."""
+        reply = self.reply
+        starts = (at for at in range(len(reply.lines)) if at not in reply.claimed and starts_diff(reply.lines, at))
+        return next(starts, None)
+
+    @property
+    def is_snippet(self) -> bool:
+        """Without headers a diff is read as a snippet is."""
+        return self._start is None
+
+    @property
+    def confidence(self) -> Sureness:
+        reply = self.reply
+        if self._start is None:
+            return Sureness.NONE
+        if quotes_file(self._changes, reply):
+            return Sureness.QUOTES
+        first = next(at for at, line in enumerate(reply.lines) if line.strip())
+        is_named = first == self._start and reply.lines[first].startswith(("diff --git ", "--- "))
+        return Sureness.OPENS if is_named and not reply.is_of_file(first) else Sureness.MARKS
+
+    @property
+    def lines(self) -> Collection[int]:
+        return self._kept.difference(self._diff.strays if self._diff is not None else ())
+
+    @property
+    def paths(self) -> Sequence[str]:
+        return [change.path for change in self._changes if change.path]
+
+    def surrounds(self, line: str) -> bool:
+        return is_preamble(line)
+
+    def read(self) -> ReadPart:
+        changes, strays = self._diff or ((), ())
+        hunks = [hunk for change in changes for hunk in change.hunks]
+        last = max((line.update_line for hunk in hunks for line in hunk.lines), default=-1)
+        kept = self._kept.difference(at for at in strays if at >= last)
+        others = [change.path for change in changes if not change.is_for(self.reply.path)]
+        return ReadPart(blanked(self.reply, kept), kept, others)
+
+    @cached_property
+    def _diff(self) -> PatchText | None:
+        with suppress(MalformedEdit):
+            return parse_diff(blanked(self.reply, self._kept))
+        return None
+
+    @property
+    def _changes(self) -> Sequence[FileChange]:
+        return self._diff.changes if self._diff is not None else ()
+
+    @cached_property
+    def _kept(self) -> set[int]:
+        """The lines that may belong to the diff."""
+        reply = self.reply
+        holding = [fence for fence, _ in diff_fences(reply)]
+        mine = [f for f in holding if f.path is None or not f.is_surely_named or is_same_file(f.path, reply.path)]
+        # Keep a fence's end too: it shows that the diff is complete.
+        kept = reply.within((fence.opening + 1, fence.closing) for fence in mine or holding)
+        if self._start is not None and max(kept, default=-1) < self._start:
+            kept.update(range(self._start, len(reply.lines)))
+        return kept
+
+
+recognise = FoundDiff
+
+
+def diff_fences(reply: ReplyLines) -> Iterator[tuple[Fence, str]]:
+    """The fences that hold a diff, each with the diff's first line.  A line with a sign opens no fence."""
+    signed = {at for at, line in enumerate(reply.lines) if line[:1] in SIGNS}
+    for fence in find_fences(reply.lines, signed | reply.claimed):
+        body = reply.lines[fence.opening + 1 : fence.closing]
+        if (first := next((line for at, line in enumerate(body) if starts_diff(body, at)), None)) is not None:
+            yield fence, first
+
+
+def blanked(reply: ReplyLines, kept: Collection[int]) -> str:
+    """All lines of the reply, with those outside `kept` blanked, so that the others keep their numbers."""
+    lines = [("```" if fence_tag(line) else line) if at in kept else "" for at, line in enumerate(reply.lines)]
+    for fence, first in diff_fences(reply):
+        if fence.path and fence.is_surely_named and HUNK_HEADER.match(first):
+            lines[fence.opening] = f"diff --git a/{fence.path} b/{fence.path}"
+    return "\n".join(lines)
+
+
 # -- applying ----------------------------------------------------------------------------------------------------------
 def apply_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
     """The file after its change, which was read from `update` without its line ends; both texts are as they came.
@@ -124,9 +224,7 @@ def _without_ends(exact: Prediction, original: str, lf_update: str) -> Predictio
     texts = [op.text.removesuffix("\r") for op in written[:-1]] + [op.text for op in written[-1:]]
     ends = tuple("\r\n" if op.text.endswith("\r") else "\n" for op in written[:-1])
     if written and original.startswith(MARK):
-        is_elsewhere = any(op.original_line == 0 for op in written[1:])
-        is_another = written[0].original_line not in (None, 0)  # a kept line that begins with such a character itself
-        if not texts[0].startswith(MARK) or is_elsewhere or is_another:
+        if not _keeps_bom(written):
             raise MalformedEdit(
                 "the edit moves or removes the byte-order mark (U+FEFF) that begins the file",
                 value="U+FEFF",
@@ -140,6 +238,13 @@ def _without_ends(exact: Prediction, original: str, lf_update: str) -> Predictio
         if op.kind == "take" and op.update_line is not None:
             update_lines[op.update_line] = text
     return replace(exact, ops=tuple(ops), update_lines=tuple(update_lines), ends=ends)
+
+
+def _keeps_bom(written: Sequence[LineOp]) -> bool:
+    """Whether the byte-order mark of the first line stays where it is."""
+    is_elsewhere = any(op.original_line == 0 for op in written[1:])
+    is_another = written[0].original_line not in (None, 0)  # a kept line that begins with such a character itself
+    return written[0].text.startswith(MARK) and not is_elsewhere and not is_another
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
@@ -307,26 +412,58 @@ class _Section:
         old, new = self._names.get("old", ""), self._names.get("new", "")
         old, new = old or new, new or old
         is_new, is_deleted = "create" in self._says, "delete" in self._says
-        says_move = not self._says.isdisjoint(("rename", "copy"))
-        moves = old != new and (says_move or "git" in self._says) and not (is_new or is_deleted)
-        if moves and not (says_move or self.has_names or self.hunks):
+        moves = old != new and not (is_new or is_deleted) and self._says_move(old, new)
+        modes = self._told_modes()
+        action: Action = "mode" if any(modes) and not self.hunks else "modify"
+        if moves:
+            return FileChange(old, "rename", new, tuple(self.hunks), *modes, "copy" in self._says)
+        if is_new or is_deleted:
+            action = "create" if is_new else "delete"
+        # git's choice of two names that tell no move: the old one where the new one only adds to it (`f.py.new`)
+        is_old = is_deleted or (new.startswith(old) and not is_new)
+        return FileChange(old if is_old else new, action, None, tuple(self.hunks), *modes, "copy" in self._says)
+
+    def _says_move(self, old: str, new: str) -> bool:
+        """Whether the header of two names says that the file moves.  Raises MalformedEdit: nothing but git's line
+        does."""
+        if self._says & {"rename", "copy"}:
+            return True
+        if "git" in self._says and not (self.has_names or self.hunks):
             raise MalformedEdit(
                 "the diff has the header of a file but no change of it: it may be cut short",
                 value=f"{old} {new}"[:200],
                 remedy="send the whole diff; a renamed file has lines `rename from` and `rename to`",
             )
-        old_mode, new_mode = self._modes.get("old"), self._modes.get("new")
-        if old_mode and not new_mode and not is_deleted:
-            raise _damaged_mode(f"old mode {old_mode}")
-        if old_mode == new_mode and (old_mode or "").startswith(REGULAR):
-            old_mode = new_mode = None
-        sets_mode = (old_mode or new_mode) and not self.hunks
-        action: Action = "rename" if moves else "mode" if sets_mode else "modify"
-        action = "create" if is_new else "delete" if is_deleted else action
-        # git's choice of two names that tell no move: the old one where the new one only adds to it (`f.py.new`)
-        is_old = moves or is_deleted or (new.startswith(old) and not is_new)
-        path, new_path = old if is_old else new, new if moves else None
-        return FileChange(path, action, new_path, tuple(self.hunks), old_mode, new_mode, "copy" in self._says)
+        return "git" in self._says
+
+    def _told_modes(self) -> tuple[str | None, str | None]:
+        """The file's mode before and after, where the diff changes it.  Raises MalformedEdit: only the old one is
+        told."""
+        old, new = self._modes.get("old"), self._modes.get("new")
+        if old and not new and "delete" not in self._says:
+            raise _damaged_mode(f"old mode {old}")
+        return (None, None) if old == new and (old or "").startswith(REGULAR) else (old, new)
+
+
+def _lacking(hunk: QuotedHunk, missing: tuple[int, int]) -> tuple[int, int]:
+    """The old and new lines that the last hunk lacks, if they are more than models miscount."""
+    limit = 0 if hunk.lines and hunk.lines[-1].kind != "context" else MAX_MISCOUNT
+    return missing if min(missing) >= 0 and max(missing) > limit else (0, 0)
+
+
+def _refuse_lines_behind_end(body: Sequence[tuple[int, str]]) -> None:
+    """Raises MalformedEdit: a line of a hunk follows the remark that its side has ended without a newline."""
+    sides = {"+": {"+"}, "-": {"-"}}
+    ended: set[str] = set()
+    for before, (at, text) in pairwise([(0, ""), *body]):
+        if text.startswith("\\ "):
+            ended |= sides.get(before[1][:1], {"+", "-"})
+        elif text and ended & sides.get(text[:1], {"+", "-"}):
+            raise MalformedEdit(
+                f"line {at + 1} of the diff follows `\\ No newline at end of file`, which ends the file",
+                value=text[:200],
+                remedy="write `\\ No newline at end of file` below the last line alone",
+            )
 
 
 class _Parser:
@@ -343,37 +480,47 @@ class _Parser:
         while at < len(self._lines):
             line = self._lines[at]
             section = self._sections[-1] if self._sections else None
-            # a hunk without a header: right below the names, or where the update holds nothing but + and - lines
-            signs_of_hunk: tuple[str, ...] = ("+", "-") if section is None and at > self._last_header else ()
-            if section is not None and section.has_names and not section.hunks:
-                signs_of_hunk = SIGNS
             if line.startswith("diff --git "):
                 self._sections.append(_Section())
                 self._sections[-1].read_git_line(line)
                 below_header = at + 1
             elif n_names := self._count_names(at):
-                if section is None or section.hunks or section.has_names:
-                    section = _Section()
-                    self._sections.append(section)
-                section.read_names(self._lines[at : at + n_names])
+                self._read_names(at, n_names)
                 at += n_names - 1
             elif section is not None and not section.hunks and section.read_header(line):
                 below_header = at + 1
             elif HUNK_HEADER.match(line):
                 at = self._read_hunk(at + 1, read_hunk_header(line))
                 continue
-            elif line[:1] in signs_of_hunk:
-                end = self._read_hunk(at, HunkHeader())
-                if end < len(self._lines) and _NUMBERS.match(self._lines[end]):
-                    raise self._no_hunk_of(at)
-                at = end
+            elif line[:1] in self._signs_of_hunk(at, section):
+                at = self._read_bare_hunk(at)
                 continue
-            elif section is not None and at == below_header and line[:1] in SIGNS and not _SIGNATURE.match(line):
+            elif at == below_header > 0 and line[:1] in SIGNS and not _SIGNATURE.match(line):
                 raise self._no_hunk_of(at)
             elif not is_around(line) and not is_preamble(line):
                 strays.append(at)
             at += 1
         return PatchText(tuple(section.change() for section in self._sections), tuple(strays))
+
+    def _read_names(self, at: int, n_names: int) -> None:
+        """Take in the names that begin there, which are of a new file if the last one has some or has hunks."""
+        if not self._sections or self._sections[-1].hunks or self._sections[-1].has_names:
+            self._sections.append(_Section())
+        self._sections[-1].read_names(self._lines[at : at + n_names])
+
+    def _read_bare_hunk(self, at: int) -> int:
+        """Take in a hunk without a header; where it ends.  Raises MalformedEdit: one with numbers follows."""
+        end = self._read_hunk(at, HunkHeader())
+        if end < len(self._lines) and _NUMBERS.match(self._lines[end]):
+            raise self._no_hunk_of(at)
+        return end
+
+    def _signs_of_hunk(self, at: int, section: _Section | None) -> Sequence[str]:
+        """The signs of a hunk without a header: it stands right below the names, or the update holds nothing but + and
+        - lines."""
+        if section is None:
+            return SIGNS[1:] if at > self._last_header else ()
+        return SIGNS if section.has_names and not section.hunks else ()
 
     def _no_hunk_of(self, at: int) -> MalformedEdit:
         return MalformedEdit(
@@ -395,23 +542,13 @@ class _Parser:
             self._sections.append(_Section())
         section = self._sections[-1]
         counted = None if header.numbers is None else self._counted_end(start, header.numbers[1], header.numbers[3])
-        end = counted if counted is not None else start
-        while counted is None and end < len(self._lines) and not self._ends_hunk(end):
-            end += 1
+        end = counted
+        if end is None:
+            end = next((at for at in range(start, len(self._lines)) if self._ends_hunk(at)), len(self._lines))
         body = list(enumerate(self._lines[start:end], start))
         while counted is None and body and not body[-1][1]:
             body.pop()
-        sides = {"+": {"+"}, "-": {"-"}}
-        ended: set[str] = set()  # the sides whose last line has no newline
-        for before, (at, text) in pairwise([(0, ""), *body]):
-            if text.startswith("\\ "):
-                ended |= sides.get(before[1][:1], {"+", "-"})
-            elif text and ended & sides.get(text[:1], {"+", "-"}):
-                raise MalformedEdit(
-                    f"line {at + 1} of the diff follows `\\ No newline at end of file`, which ends the file",
-                    value=text[:200],
-                    remedy="write `\\ No newline at end of file` below the last line alone",
-                )
+        _refuse_lines_behind_end(body)
         without_newline = {self._lines[at - 1][:1] for at, text in body if text.startswith("\\") and at > start}
         hunk = QuotedHunk(
             "hunk",
@@ -421,16 +558,13 @@ class _Parser:
             old_lacks_newline=bool(without_newline - {"+"}),
             new_lacks_newline=bool(without_newline - {"-"}),
         )
-        if header.numbers is not None:
+        if header.numbers is not None and counted is not None:
             old_start, old_count, new_start, new_count = header.numbers
-            if counted is not None:
-                gap = new_start + (new_count == 0) - old_start - (old_count == 0)
-                hunk = replace(hunk, is_well_formed=gap == section.drift)
-            elif end == len(self._lines):
-                missing = old_count - len(hunk.old), new_count - len(hunk.new)
-                limit = 0 if hunk.lines and hunk.lines[-1].kind != "context" else MAX_MISCOUNT
-                if min(missing) >= 0 and max(missing) > limit:
-                    hunk = replace(hunk, lacking=missing)
+            gap = new_start + (new_count == 0) - old_start - (old_count == 0)
+            hunk = replace(hunk, is_well_formed=gap == section.drift)
+        elif header.numbers is not None and end == len(self._lines):
+            missing = header.numbers[1] - len(hunk.old), header.numbers[3] - len(hunk.new)
+            hunk = replace(hunk, lacking=_lacking(hunk, missing))
         section.hunks.append(hunk)
         section.drift += len(hunk.new) - len(hunk.old)
         return end
@@ -440,12 +574,8 @@ class _Parser:
         while old > 0 or new > 0:
             if at == len(self._lines) or (sign := self._lines[at][:1] or " ") not in " +-\\":
                 return None
-            # The names of a file and a hunk of it: a count that takes them in is wrong.
-            if self._count_names(at) == 2 and any(map(HUNK_HEADER.match, self._lines[at + 2 : at + 3])):
-                names = (line[4 : 4 + MAX_LENGTH].partition("\t")[0] for line in self._lines[at : at + 2])
-                old_name, new_name = (_STAMP.sub("", name).strip(' "') for name in names)
-                if NOTHING in (old_name, new_name) or is_same_file(_bare(old_name), _bare(new_name)):
-                    return None
+            if self._begins_file(at):  # a count that takes it in is wrong
+                return None
             old -= sign in " -"
             new -= sign in " +"
             at += 1
@@ -453,6 +583,14 @@ class _Parser:
             at += 1
         goes_on = at < len(self._lines) and self._lines[at][:1] in ("+", "-", " ") and not self._ends_hunk(at)
         return None if old or new or goes_on else at
+
+    def _begins_file(self, at: int) -> bool:
+        """Whether the names of a file, new or old, and a hunk of it stand there."""
+        if self._count_names(at) != 2 or not any(map(HUNK_HEADER.match, self._lines[at + 2 : at + 3])):
+            return False
+        names = (line[4 : 4 + MAX_LENGTH].partition("\t")[0] for line in self._lines[at : at + 2])
+        old, new = (_STAMP.sub("", name).strip(' "') for name in names)
+        return NOTHING in (old, new) or is_same_file(_bare(old), _bare(new))
 
     def _ends_hunk(self, at: int) -> bool:
         line = self._lines[at]

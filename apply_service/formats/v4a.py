@@ -17,14 +17,17 @@ directive.  There are no line numbers: a hunk is found by its context, below the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
 
 from apply_service.errors import MalformedEdit
-from apply_service.formats.file_change import Action, FileChange, PatchText, pick_change, predict_change
+from apply_service.formats.file_change import Action, FileChange, PatchText, pick_change, predict_change, quotes_file
 from apply_service.formats.hunks import HunkLine, QuotedHunk, Trust, signed_lines
-from apply_service.formats.unified_diff import read_hunk_header
+from apply_service.formats.recognise import ReadPart, Recognised, ReplyLines, Sureness
+from apply_service.formats.unified_diff import blanked, read_hunk_header
 from apply_service.protocols import EditContext
-from apply_service.text.fences import is_around
+from apply_service.text.fences import is_around, is_call
 from apply_service.types import Prediction
 
 BEGIN, END, END_OF_FILE, DIRECTIVE = "*** Begin Patch", "*** End Patch", "*** End of File", "*** "
@@ -32,7 +35,6 @@ FILE_WORDS: dict[str, Action] = {"*** Update File:": "modify", "*** Add File:": 
 MOVE_WORDS = ("*** Move to:", "*** Rename to:")
 MIN_WORDS = 3
 """Fewer words right below a patch are no prose: they may be a piece of it."""
-CALLS = ("apply_patch", "applypatch", "%%bash", "bash -lc", "$ apply_patch", "cat <<", "<<", "EOF", "'EOF'", "PATCH")
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
@@ -41,14 +43,54 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     return predict_change(original, update, pick_change(parse_v4a(update).changes, about.path, trust), trust)
 
 
+class FoundPatches(Recognised):
+    """The patches in a reply."""
+
+    has_marks = is_patch = True
+    signs = (BEGIN,)
+
+    def __init__(self, reply: ReplyLines) -> None:
+        super().__init__(reply)
+        spans = patch_spans(reply.lines) if DIRECTIVE in reply.text else []
+        self._lines = reply.claim([span for span in spans if span[0] not in reply.claimed])
+
+    @property
+    def confidence(self) -> Sureness:
+        if not self._lines:
+            return Sureness.NONE
+        return Sureness.QUOTES if quotes_file(self._changes, self.reply) else Sureness.MARKS
+
+    @property
+    def lines(self) -> Collection[int]:
+        return self._lines
+
+    @property
+    def paths(self) -> Sequence[str]:
+        return [change.path for change in self._changes if change.path]
+
+    def read_alone(self) -> ReadPart:
+        """All other lines are blanked.  Where the patch can't be read, the text stays: the format's error says why."""
+        if self._patch is None:
+            return ReadPart(self.reply.text, range(len(self.reply.lines)), ())
+        return ReadPart(blanked(self.reply, self._lines), self._lines, ())
+
+    @cached_property
+    def _patch(self) -> PatchText | None:
+        with suppress(MalformedEdit):
+            return parse_v4a(self.reply.text) if self._lines else None
+        return None
+
+    @property
+    def _changes(self) -> Sequence[FileChange]:
+        return self._patch.changes if self._patch is not None else ()
+
+
+recognise = FoundPatches
+
+
 def is_patch_line(line: str) -> bool:
     """Whether the line can only be the beginning of a patch."""
     return line.rstrip() == BEGIN or _read_file_line(line) is not None
-
-
-def is_call(line: str) -> bool:
-    """Whether the line only hands the patch over to a program, or ends that (`apply_patch <<'EOF'`, `EOF`)."""
-    return len(line) < 400 and (line.strip().startswith(CALLS) or line.strip() == BEGIN)
 
 
 def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
@@ -113,12 +155,7 @@ def _read_changes(lines: Sequence[str], rows: range) -> Iterator[FileChange]:
         end = next((k for k in range(at + 1, rows.stop) if _read_file_line(lines[k]) is not None), rows.stop)
         body = range(at + 1, end)
         if action == "modify":
-            line = lines[body[0]] if body else ""
-            new_path = line.partition(":")[2].strip() if line.startswith(MOVE_WORDS) else ""
-            hunks = tuple(_read_hunks(lines, body[1:] if new_path else body))
-            if not hunks and not new_path:
-                raise _malformed(f"the patch names {path} but does not change it", "")
-            yield FileChange(path, "rename" if new_path else action, new_path or None, hunks)
+            yield _read_update(path, lines, body)
         elif action == "create":
             if bare := next((k for k in body if lines[k].strip() and lines[k][0] != "+"), None):
                 raise _malformed(f"line {bare + 1} of the new file {path} has no +", lines[bare])
@@ -130,6 +167,16 @@ def _read_changes(lines: Sequence[str], rows: range) -> Iterator[FileChange]:
         at = end
 
 
+def _read_update(path: str, lines: Sequence[str], body: range) -> FileChange:
+    """The change of a file that exists, which may move it."""
+    line = lines[body[0]] if body else ""
+    new_path = line.partition(":")[2].strip() if line.startswith(MOVE_WORDS) else ""
+    hunks = tuple(_read_hunks(lines, body[1:] if new_path else body))
+    if not hunks and not new_path:
+        raise _malformed(f"the patch names {path} but does not change it", "")
+    return FileChange(path, "rename" if new_path else "modify", new_path or None, hunks)
+
+
 def _read_hunks(lines: Sequence[str], rows: range) -> Iterator[QuotedHunk]:
     """Each hunk: scopes, then lines, up to the next `@@`, the end of the file or that of the part."""
     at = rows.start
@@ -139,11 +186,11 @@ def _read_hunks(lines: Sequence[str], rows: range) -> Iterator[QuotedHunk]:
         while at < rows.stop and lines[at].startswith("@@"):
             header = read_hunk_header(lines[at])
             stated = header.stated_line if header.stated_line is not None else stated
-            scopes += [header.heading] if header.heading else []
+            scopes.append(header.heading)
             at += 1
+        scopes = list(filter(None, scopes))
         start = at
-        while at < rows.stop and not lines[at].startswith(("@@", DIRECTIVE)):
-            at += 1
+        at = next((k for k in range(at, rows.stop) if lines[k].startswith(("@@", DIRECTIVE))), rows.stop)
         end = at
         while end > start and not lines[end - 1]:
             end -= 1

@@ -7,12 +7,13 @@ it begins as a file does, both readings are made (`beside_snippet`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from apply_service.errors import MalformedEdit
 from apply_service.formats.hunks import Trust
+from apply_service.formats.recognise import Recognised
 from apply_service.protocols import EditContext
 from apply_service.text.english import is_sentence
 from apply_service.text.fences import PAGE_TITLES, PROSE_TITLES, SHELLS, Fence, find_fences
@@ -48,22 +49,75 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
         if is_sentence(first) and first not in original and find_fences(lines):
             trust.doubt("the first line may be a remark about the file")
     else:
-        if fence.closing == len(lines):
-            trust.doubt("the code block with the file has no end: the file may be cut short")
-        if is_prose(about.path) and fence.path is None and fence.language not in PROSE_TITLES:
-            trust.doubt("the marks of a code block around the whole file were removed")
-        if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, about.path):
-            trust.doubt(f"the edit names another file: {fence.path}")
-    old, new = original.split("\n"), lines[start:end]
+        _doubt_fence(fence, lines, about.path, trust)
+    new = lines[start:end]
+    _doubt_whole(original, new, trust)
+    ends_open = fence is None and lines[-1] != ""
+    has_newline = original.endswith("\n") if original.strip() else not ends_open
+    return trust.prediction_of(original, "\n".join([*new, ""] if has_newline else new), lines)
+
+
+class FoundFile(Recognised):
+    """The file in a reply that is said to hold one."""
+
+    is_whole = True
+
+    @property
+    def lines(self) -> Collection[int]:
+        fence = file_fence(self.reply.lines, self.reply.path, self.reply.original)
+        return super().lines if fence is None else range(fence.opening, fence.closing + 1)
+
+
+recognise = FoundFile
+
+
+def _wraps_all(fences: Sequence[Fence], lines: Sequence[str]) -> bool:
+    """Whether nothing stands above the first fence, nor below the last."""
+    shown = [at for at, line in enumerate(lines) if line.strip()]
+    return fences[0].opening == shown[0] and fences[-1].closing >= shown[-1]
+
+
+def _page_fence(fences: Sequence[Fence], lines: Sequence[str], known: set[str], is_beside_code: bool) -> Fence | None:
+    """The fence around a page of text, which names no file; None where the fences are the page's own."""
+    first, wraps_all = fences[0], _wraps_all(fences, lines)
+    is_titled = first.language in PAGE_TITLES
+    if wraps_all and is_titled:
+        return Fence(first.opening, fences[-1].closing, first.title)
+    body = [lines[at] for at in first.body if lines[at].strip()]
+    is_most = 2 * len(known.intersection(line.strip() for line in body)) > len(known)
+    is_page = is_most or (body != [] and body[0].startswith("# "))
+    return first if len(fences) == 1 and (wraps_all or is_titled or (is_page and not is_beside_code)) else None
+
+
+def _outer_fence(fences: Sequence[Fence], lines: Sequence[str]) -> Fence | None:
+    """The fence around a file whose own fences have cut it short; None where they have not."""
+    first, last = fences[0], fences[-1]
+    is_cut = len(fences) > 1 and not (first.path or any(fence.path or fence.title for fence in fences[1:]))
+    if not is_cut or not _wraps_all(fences, lines):
+        return None
+    shown = max(at for at, line in enumerate(lines) if line.strip())
+    return Fence(first.opening, shown if last.opening == shown else last.closing, first.title)
+
+
+def _doubt_whole(original: str, new: Sequence[str], trust: Trust) -> None:
+    """Doubt a text that may be a part of the file."""
+    old = original.split("\n")
     marker = next((text for text in new if is_marker(text) and text not in old), None)
     if marker is not None and original.strip():
         trust.guess(f"a line is a marker for omitted code, so this is not the whole file: {marker.strip()[:80]!r}")
     n_new = sum(len(text) + 1 for text in new)
     if len(old) > MIN_LINES and n_new < MIN_SHARE * len(original) and len(new) < MIN_SHARE * len(old):
         trust.doubt(f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
-    ends_open = fence is None and lines[-1] != ""
-    has_newline = original.endswith("\n") if original.strip() else not ends_open
-    return trust.prediction_of(original, "\n".join([*new, ""] if has_newline else new), lines)
+
+
+def _doubt_fence(fence: Fence, lines: Sequence[str], path: str | None, trust: Trust) -> None:
+    """Doubt a fence that has no end, may be text of the page, or is of another file."""
+    if fence.closing == len(lines):
+        trust.doubt("the code block with the file has no end: the file may be cut short")
+    if is_prose(path) and fence.path is None and fence.language not in PROSE_TITLES:
+        trust.doubt("the marks of a code block around the whole file were removed")
+    if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, path):
+        trust.doubt(f"the edit names another file: {fence.path}")
 
 
 def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence | None:
@@ -72,33 +126,20 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
     fences = find_fences(lines)
     if not fences:
         return None
-    shown = [at for at, line in enumerate(lines) if line.strip()]
-    first, last = fences[0], fences[-1]
-    wraps_all = first.opening == shown[0] and last.closing >= shown[-1]
     mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, path)]
-    inside = {at for fence in fences for at in range(fence.opening, fence.closing + 1)}
-    outside = [line for at, line in enumerate(lines) if at not in inside]
+    outside = _outside(fences, lines)
     known = {line.strip() for line in original.split("\n")} - {""}
-    is_beside_code = any(line.strip() in known for line in outside)
-    if is_prose(path):
-        if not mine:
-            is_titled = first.language in PAGE_TITLES
-            if wraps_all and is_titled:
-                return Fence(first.opening, last.closing, first.title)
-            body = [lines[at] for at in first.body if lines[at].strip()]
-            is_most = 2 * len(known.intersection(line.strip() for line in body)) > len(known)
-            is_page = is_most or (body != [] and body[0].startswith("# "))
-            is_alone = len(fences) == 1 and (wraps_all or is_titled or (is_page and not is_beside_code))
-            return first if is_alone else None
-    elif wraps_all and len(fences) > 1 and not (first.path or any(fence.path or fence.title for fence in fences[1:])):
-        # fences inside the file have cut the outer one short
-        return Fence(first.opening, shown[-1] if last.opening == shown[-1] else last.closing, first.title)
-    elif not mine:
-        if is_beside_code or any(line[:1] in " \t" for line in outside if line.strip()):
-            return None
-        if len(fences) > 1:
-            mine = [fence for fence in fences if fence.language not in SHELLS]
-    candidates = mine or fences
+    is_beside_code = not known.isdisjoint(map(str.strip, outside))
+    if is_prose(path) and not mine:
+        return _page_fence(fences, lines, known, is_beside_code)
+    if not is_prose(path) and (outer := _outer_fence(fences, lines)) is not None:
+        return outer
+    if not mine and (is_beside_code or any(line[:1] in " \t" for line in outside)):
+        return None
+    return _only_one(mine or [fence for fence in fences if fence.language not in SHELLS] or fences, fences, path)
+
+
+def _only_one(candidates: Sequence[Fence], fences: Sequence[Fence], path: str | None) -> Fence:
     if len(candidates) > 1:
         raise MalformedEdit(
             "the reply has several code blocks, and it is not clear which of them is this file",
@@ -107,6 +148,12 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
             remedy="send the file's name in the reply as `path`, or send only the code block of this file",
         )
     return candidates[0]
+
+
+def _outside(fences: Sequence[Fence], lines: Sequence[str]) -> list[str]:
+    """The lines outside of the fences, without blank ones."""
+    inside = {at for fence in fences for at in range(fence.opening, fence.closing + 1)}
+    return [line for at, line in enumerate(lines) if at not in inside and line.strip()]
 
 
 def beside_snippet(original: str, body: str, snippet: Prediction) -> Prediction:
@@ -142,24 +189,43 @@ class _Look(NamedTuple):
     is_likely: bool
 
 
+def _opens_file(old: Sequence[str], first: str) -> bool:
+    """Whether only a file begins with this line, or the old one is as good as empty (`{}`)."""
+    return first.lower().startswith(_OPENINGS) or (first[0] == old[0][0] and not any(map(str.isalnum, "".join(old))))
+
+
+def _may_begin(old: str, new: str) -> bool:
+    """Whether a file that begins with the line `old` may begin with `new` after an edit."""
+    is_noted = strip_comment(old).is_comment and strip_comment(new).is_comment and new[:1] not in (" ", "\t")
+    return is_noted or new == old or is_import(new)
+
+
+def _telling(lines: Sequence[str]) -> set[str]:
+    """The lines that say more than a bracket."""
+    return {line.strip() for line in lines if sum(map(str.isalnum, line)) > 2}
+
+
+def _outer_names(lines: Sequence[str]) -> set[str]:
+    return {name for line in lines if line[:1] not in (" ", "\t") and (name := header_name(line)) is not None}
+
+
 def _look_at(old: Sequence[str], new: Sequence[str]) -> _Look | None:
     """The look of a fence beside the lines of the file; None if it begins as a part does."""
     old, new = ([line.rstrip() for line in lines if line.strip()] for lines in (old, new))
     if not old or not new:
         return None
-    opens = new[0].lower().startswith(_OPENINGS)
-    opens = opens or (new[0][0] == old[0][0] and not any(map(str.isalnum, "".join(old))))  # `{}` is as good as empty
-    is_noted = all(strip_comment(lines[0]).is_comment for lines in (old, new)) and new[0][:1] not in (" ", "\t")
-    if not (opens or is_noted or new[0] == old[0] or is_import(new[0])):
-        return None
-    told, shown = ({line.strip() for line in lines if sum(map(str.isalnum, line)) > 2} for lines in (old, new))
-    names, own = ({header_name(x) for x in lines if x[:1] not in (" ", "\t")} - {None} for lines in (old, new))
+    opens = _opens_file(old, new[0])
+    return _compare(old, new, opens=opens) if opens or _may_begin(old[0], new[0]) else None
+
+
+def _compare(old: Sequence[str], new: Sequence[str], *, opens: bool) -> _Look:
+    """The look of a fence that may begin a file.  `opens`: as nothing but a file begins."""
+    told, shown = _telling(old), _telling(new)
+    names, own = _outer_names(old), _outer_names(new)
     known, covers = len(told & shown) / max(1, len(shown)), len(names & own) / len(names) if names else 1.0
     ends, is_long = new[-1] == old[-1], len(new) >= MANY_LINES and len(new) > MIN_SHARE * len(old)
-    return _Look(
-        covers == 1.0 and 2 * len(told & shown) >= len(told),
-        (known < FEW_KNOWN and (opens or is_long))
-        or (ends and covers == 1.0 and len(names) > 1)
-        or (is_long and known < HALF and names != set() and covers >= HALF),
-        ends or len(new) > MOST * len(old),
-    )
+    is_other = known < FEW_KNOWN and (opens or is_long)
+    has_all_names = ends and covers == 1.0 and len(names) > 1
+    has_many_names = is_long and known < HALF and names != set() and covers >= HALF
+    has_all = covers == 1.0 and 2 * len(told & shown) >= len(told)
+    return _Look(has_all, is_other or has_all_names or has_many_names, ends or len(new) > MOST * len(old))

@@ -43,7 +43,8 @@ from apply_service.errors import (
     shorten,
 )
 from apply_service.merge.rank.question import in_words, short_diff, shown_readings
-from apply_service.reply.reader import OTHER_FILES, named_files
+from apply_service.reply.found import OTHER_FILES
+from apply_service.reply.reader import named_files
 from apply_service.text.fidelity import decode, encode, normalise
 from apply_service.text.markers import is_marker
 from apply_service.text.paths import is_same_file

@@ -14,7 +14,7 @@ from itertools import groupby
 from rapidfuzz import fuzz, process
 
 from apply_service.syntax.languages import find_language
-from apply_service.syntax.trees import count_syntax_errors, parse
+from apply_service.syntax.trees import SyntaxTree, count_syntax_errors, parse
 from apply_service.text.english import MAX_PROSE, is_order, reads_as_english
 from apply_service.text.markers import strip_comment
 
@@ -45,18 +45,18 @@ def find_prose(lines: Sequence[str], original: Sequence[str], language: str | No
     paragraphs = [line for line in known if len(line) <= MAX_PROSE and reads_as_english(line)]
     has_own = any(not strip_comment(line).is_comment for line in paragraphs)
     is_string = _in_strings(lines, found, language)
-    prose = []
-    for span, is_inside in zip(found, is_string, strict=True):
+
+    def is_prose(span: range) -> bool:
         text = join(lines, span)
-        if is_inside or any(lines[at].strip() in known for at in span):
-            continue
+        if any(lines[at].strip() in known for at in span):
+            return False
         if process.extractOne(text, paragraphs, scorer=fuzz.ratio, score_cutoff=MAX_LIKENESS):
-            continue
+            return False
         if is_text and (any(line.strip() for line in lines[: span.start]) or _DOCUMENT.search(text) is None):
-            continue
-        if is_order(text) or (not is_text and not has_own and _is_refused(text, original, language)):
-            prose.append(span)
-    return prose
+            return False
+        return is_order(text) or (not is_text and not has_own and _is_refused(text, original, language))
+
+    return [span for span, is_inside in zip(found, is_string, strict=True) if not is_inside and is_prose(span)]
 
 
 def join(lines: Sequence[str], span: range) -> str:
@@ -89,6 +89,16 @@ def _is_refused(text: str, original: Sequence[str], language: str | None) -> boo
     )
 
 
+def _is_in_text(tree: SyntaxTree, row: int) -> bool:
+    """Whether a text that the grammar knows began above the row."""
+    node = tree.root.descendant_for_point_range((row, 0), (row, 0))
+    while node is not None and node.parent is not None:
+        if any(kind in node.type for kind in _TEXT_NODES) and node.start_point[0] < row:
+            return True
+        node = node.parent
+    return False
+
+
 def _in_strings(lines: Sequence[str], found: Sequence[range], language: str | None) -> list[bool]:
     """Whether each paragraph stands inside a string, a comment or a text of markup.
 
@@ -102,11 +112,7 @@ def _in_strings(lines: Sequence[str], found: Sequence[range], language: str | No
     tree = parse("\n".join(blanked), language)
     inside = []
     for span in found:
-        node = tree.root.descendant_for_point_range((span.start, 0), (span.start, 0)) if tree is not None else None
-        is_text = False
-        while node is not None and node.parent is not None and not is_text:
-            is_text = any(kind in node.type for kind in _TEXT_NODES) and node.start_point[0] < span.start
-            node = node.parent
+        is_text = tree is not None and _is_in_text(tree, span.start)
         halves = ("\n".join(blanked[: span.start]), "\n".join(blanked[span.stop :]))
         signs = _STRINGS if is_order(join(lines, span)) else (*_STRINGS, *_QUOTES)
         is_open = any(half.count(sign) % 2 for sign in signs for half in halves)

@@ -16,6 +16,9 @@ PROSE_TITLES = ("md", "mdx", "markdown", "rst", "text", "txt", "adoc")
 PAGE_TITLES = ("md", "mdx", "markdown")
 
 
+CALLS = ("apply_patch", "applypatch", "%%bash", "bash -lc", "$ apply_patch", "cat <<", "<<", "EOF", "'EOF'", "PATCH")
+
+
 class FenceLine(NamedTuple):
     """A line that opens or closes a fence; only one without a title closes."""
 
@@ -58,6 +61,11 @@ def is_around(line: str) -> bool:
     if not line.strip() or is_fence(line) or is_sentence(line):
         return True
     return fence_tag(line) is not None or named_path(line) is not None
+
+
+def is_call(line: str) -> bool:
+    """Whether the line only hands an edit over to a program, or ends that (`apply_patch <<'EOF'`, `EOF`)."""
+    return len(line) < MAX_LENGTH and (line.strip().startswith(CALLS) or line.strip() == "*** Begin Patch")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ written, and decoding alone is timed.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -29,7 +28,6 @@ from apply_eval.provenance import provenance, safe_path
 from apply_eval.target import open_any
 from apply_service.drafting.drafter import check_drafter
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.errors import ApplyError
 from apply_service.settings import Settings
 from apply_service.target import Target
 from benchmarks.decoding.cases import make_cases
@@ -45,6 +43,7 @@ from benchmarks.decoding.contenders import (
 )
 from benchmarks.decoding.samples import PLAIN_ENGINE, Sample, summarise
 from benchmarks.decoding.tables import render
+from benchmarks.report import told_errors, write_result
 
 DEFAULT_OUT = Path("runs/bench/bench.json")
 OURS = ("prompt_lookup", "suffix", "original", "original_snippet", "merged_edit", "merged_edit+suffix")
@@ -56,12 +55,9 @@ QUICK |= {"plain_tokens": 24, "kv_cache_mb": 64}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
-    try:
+    with told_errors():
         result = run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
-    except ApplyError as error:
-        sys.exit(f"{error.code}: {error.message} ({error.value}); {error.remedy}")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_result(options.out, result)
     print(render(result))
     return 0
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from apply_eval.metrics import quantile_interval
+from apply_eval.statistics import median, quantile_interval, share_of
 
 PLAIN, PLAIN_ENGINE, PLAIN_PEER, LOOKUP_PEER = "plain", "plain_engine", "hf_plain", "hf_prompt_lookup"
 WIDE_LOOKUP_PEER = "hf_prompt_lookup_128"
@@ -86,7 +86,7 @@ def summarise(samples: Sequence[Sample]) -> list[dict[str, Any]]:
 MEDIANS: Mapping[str, Callable[[Sample], float | None]] = {
     "tok_s": lambda s: s.tok_s,
     "decode_chars_s": lambda s: s.n_chars / s.decode_s,
-    "chars_s": lambda s: _share(s.n_chars, s.end_to_end_s),
+    "chars_s": lambda s: share_of(s.n_chars, s.end_to_end_s),
     "first_token_s": lambda s: s.first_token_s,
     "end_to_end_s": lambda s: s.end_to_end_s,
 }
@@ -97,8 +97,8 @@ def _row(key: tuple[str, int, str], by_key: Mapping[tuple[str, int, str], list[S
     samples = by_key[key]
     row: dict[str, Any] = {"target": target, "batch": batch, "contender": contender, "n": len(samples)}
     for name, of in MEDIANS.items():
-        known = [value for value in map(of, samples) if value is not None]
-        row[name] = round(statistics.median(known), 6) if known else None
+        middle = median([value for value in map(of, samples) if value is not None])
+        row[name] = None if middle is None else round(middle, 6)
     row |= _shares(samples)
     row |= {"n_exact": sum(sample.n_exact for sample in samples), "n_edits": batch * len(samples)}
     for baseline in BASELINES:
@@ -114,17 +114,13 @@ def _shares(samples: Sequence[Sample]) -> dict[str, float | None]:
     n_edits = 0 if any(s.is_capped for s in samples) else sum(s.batch for s in samples)
     draft_s = None if any(s.draft_s is None for s in samples) else sum(s.draft_s or 0.0 for s in samples)
     found = {
-        "tokens_per_pass": _share(sum(s.n_tokens for s in samples), total["passes"]),
-        "passes_per_edit": _share(total["passes"], n_edits),
-        "rejections_per_edit": _share(total["rejections"], n_edits),
-        "acceptance": _share(total["accepted"], total["drafted"]),
-        "draft_us_per_token": None if draft_s is None else _share(1e6 * draft_s, total["drafted"]),
+        "tokens_per_pass": share_of(sum(s.n_tokens for s in samples), total["passes"]),
+        "passes_per_edit": share_of(total["passes"], n_edits),
+        "rejections_per_edit": share_of(total["rejections"], n_edits),
+        "acceptance": share_of(total["accepted"], total["drafted"]),
+        "draft_us_per_token": None if draft_s is None else share_of(1e6 * draft_s, total["drafted"]),
     }
     return {name: None if value is None else round(value, 6) for name, value in found.items()}
-
-
-def _share(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
 
 
 def _ratio(samples: Sequence[Sample], baseline: Sequence[Sample]) -> dict[str, Any] | None:

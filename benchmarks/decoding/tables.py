@@ -5,27 +5,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from apply_eval.provenance import shown_command
+from benchmarks.report import Row, label, number, ratio, read_committed, table
 
-RESULTS = Path(__file__).parents[1] / "results"
-LABELS = {
-    "plain": "**plain** (the faster undrafted run)",
-    "plain_engine": "no draft, our engine, unpadded",
-    "hf_plain": "HF `generate`",
-    "hf_prompt_lookup": "HF prompt lookup, 10 tokens",
-    "hf_prompt_lookup_128": "HF prompt lookup, 128 tokens",
-}
-"""Drafters of ours go by their own names."""
 BUSY = 0.5
 """Load from which on a machine counts as used by others: the figures are then too low, and uneven."""
-
-Row = Mapping[str, Any]
-
 
 COLUMNS: Mapping[str, Callable[[Row], str]] = {
     "tok/s": lambda row: number(row["tok_s"]),
@@ -40,12 +26,6 @@ COLUMNS: Mapping[str, Callable[[Row], str]] = {
     "end to end, s": lambda row: number(row["end_to_end_s"]),
 }
 """Of an edit alone."""
-
-
-def read_committed(pattern: str) -> list[Row]:
-    """Every committed result whose name matches, newest first."""
-    results: list[Row] = [json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob(pattern)]
-    return sorted(results, key=lambda result: str(result["provenance"]["created"]), reverse=True)
 
 
 def render_all() -> str:
@@ -90,10 +70,6 @@ def _target_heading(target: Row) -> str:
     )
 
 
-def label(name: str) -> str:
-    return LABELS.get(name, f"`{name}`")
-
-
 def alone_table(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]]) -> str:
     """Edits decoded alone; empty where there are none."""
     lines = [[label(row["contender"]), *(show(row) for show in columns.values())] for row in rows if row["batch"] == 1]
@@ -114,27 +90,3 @@ def batch_table(rows: Sequence[Row]) -> str:
     lines = [[label(name), *(found.get(n, "") for n in batches)] for name, found in cells.items()]
     head = ["total tok/s (against plain in the same batch)", *(f"batch {n}" for n in batches)]
     return table([head, *lines])
-
-
-def number(value: float | None, scale: float = 1.0) -> str:
-    """Three significant figures, thousands apart; empty for None."""
-    if value is None:
-        return ""
-    value *= scale
-    if value == 0 or abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def ratio(value: Row | None) -> str:
-    """`13.2x [11.0, 15.1]`."""
-    if value is None:
-        return ""
-    interval = "" if value["low"] is None else f" [{number(value['low'])}, {number(value['high'])}]"
-    return f"{number(value['median'])}x{interval}"
-
-
-def table(lines: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; the first line is its head."""
-    head, *body = lines
-    return "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---"] * len(head), *body])

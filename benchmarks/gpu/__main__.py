@@ -27,7 +27,6 @@ import torch
 from apply_eval.provenance import provenance
 from apply_service.engine.loading import pick_device
 from apply_service.engine.weights import Weights
-from apply_service.errors import ApplyError
 from benchmarks.decoding.contenders import describe_device
 from benchmarks.decoding.samples import LOOKUP_PEER, PLAIN_ENGINE, PLAIN_PEER, WIDE_LOOKUP_PEER
 from benchmarks.gpu.checks import Group, check_attention, check_decoding, check_matrices, check_rows, run_checks
@@ -35,6 +34,7 @@ from benchmarks.gpu.edits import OUT, read_prepared
 from benchmarks.gpu.measure import measure_piece
 from benchmarks.gpu.pieces import CHECKS, Piece, Results, choose_pieces, failure_of, plan_pieces
 from benchmarks.gpu.tables import render
+from benchmarks.report import told_errors
 
 GPU_SHAPES = "qwen2.5-coder-7b,llama-3-70b-fp8,qwen2.5-coder-1.5b,qwen2.5-coder-32b"
 SHAPES = {"cuda": GPU_SHAPES, "cpu": "tiny-10m,tiny-10m-fp8"}
@@ -54,14 +54,12 @@ RUN_OPTIONS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
-    try:
+    with told_errors():
         planned = plan_pieces(options.shapes.split(","), list(map(int, options.batches.split(","))))
         files = open_files(options)
         if options.one_piece:
             return run_one(choose_pieces(planned, options.one_piece)[0], options, files)
         return run_all(planned, options, files)
-    except ApplyError as error:
-        sys.exit(f"{error.code}: {error.message} ({error.value}); {error.remedy}")
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

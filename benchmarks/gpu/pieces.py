@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from apply_service.errors import FileNotReadable, SettingsError
+from benchmarks.report import write_result
 
 CHECKS = "correctness"
 NAME = "bench-gpu.json"
@@ -76,7 +77,6 @@ class Results:
     def __init__(self, folder: Path, run_id: Mapping[str, Any]) -> None:
         self._path = folder / NAME
         self._run_id = dict(run_id)
-        folder.mkdir(parents=True, exist_ok=True)
 
     def read(self, name: str) -> dict[str, Any]:
         """What there is of a piece.
@@ -97,12 +97,12 @@ class Results:
 
     def write(self, name: str, piece: Mapping[str, Any]) -> None:
         """Keep what there is of a piece."""
-        self._write(self._load() | {"pieces": [*(self._pieces() | {name: dict(piece)}).values()]})
+        write_result(self._path, self._load() | {"pieces": [*(self._pieces() | {name: dict(piece)}).values()]})
 
     def put_together(self, head: Mapping[str, Any], pieces: Sequence[Piece]) -> dict[str, Any]:
         """All pieces in their order under a head; returns what the file now holds."""
         value = dict(head) | {"pieces": [self.read(piece.name) for piece in pieces]}
-        self._write(value)
+        write_result(self._path, value)
         return value
 
     def clear(self) -> None:
@@ -120,9 +120,3 @@ class Results:
                 f"{NAME} can't be read: {error}", value=str(self._path), remedy="use --fresh"
             ) from error
         return value
-
-    def _write(self, value: Mapping[str, Any]) -> None:
-        """Whole or not at all: a process may be stopped anywhere."""
-        partial = self._path.with_suffix(".partial")
-        partial.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-        partial.replace(self._path)

@@ -11,7 +11,6 @@ every edit.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 import time
@@ -28,6 +27,7 @@ from benchmarks.decoding.contenders import Case, describe, describe_device, open
 from benchmarks.decoding.samples import summarise
 from benchmarks.gpu.edits import OUT, case_of, read_prepared
 from benchmarks.gpu.measure import bytes_read, time_passes
+from benchmarks.report import told_errors, write_result
 
 CONTENDERS = "plain_engine,hf_plain,hf_prompt_lookup,hf_prompt_lookup_128,original_snippet,merged_edit"
 FULL_SPEED = "merged_edit"
@@ -36,10 +36,8 @@ FULL_SPEED = "merged_edit"
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
-    try:
+    with told_errors():
         measure(options)
-    except ApplyError as error:
-        sys.exit(f"{error.code}: {error.message} ({error.value}); {error.remedy}")
     return 0
 
 
@@ -90,14 +88,9 @@ def measure(options: argparse.Namespace) -> None:
         "answers": [],
         "samples": [],
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
 
     def write() -> None:
-        samples = [sample.as_json() for sample in found["samples"]]
-        text = json.dumps({**found, "samples": samples}, indent=1) + "\n"
-        partial = options.out.with_suffix(".partial")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(options.out)
+        write_result(options.out, {**found, "samples": [sample.as_json() for sample in found["samples"]]})
 
     fast = open_contender(FULL_SPEED, target, engine)
     fast.run(cases[:1], "warm-up", cap=24)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from apply_eval.provenance import shown_command
 from benchmarks.decoding.samples import Sample, summarise
-from benchmarks.decoding.tables import COLUMNS, alone_table, batch_table, label, read_committed, table
+from benchmarks.decoding.tables import COLUMNS, alone_table, batch_table
+from benchmarks.report import Row, label, read_committed, table
 
-Row = Mapping[str, Any]
 GPU_COLUMNS: Mapping[str, Callable[[Row], str]] = {
     **COLUMNS,
     "right": lambda row: f"{row['n_exact']} of {row['n_edits']}",

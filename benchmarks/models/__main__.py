@@ -1,14 +1,17 @@
-"""`make bench-models`: what a pretrained target takes to start, and how often it is right.
+"""The embedded model, and pretrained ones: how often each way of answering is right and how fast, and what a start
+takes (`make eval-embedded`, `make bench-models`).
 
+    python -m benchmarks.models --name embedded --part answers --set sketched --data FILE [--updates FILE] --keep
     python -m benchmarks.models --name smollm2-135m --part starts
     python -m benchmarks.models --name smollm2-135m --part answers --data FILE [--updates FILE] [--limit N]
     python -m benchmarks.models ... --part speed --ways plain,model-free,prompt_lookup,hf-prompt-lookup-128 --data FILE
 
-The model lies in `runs/models/NAME` (`make real-models`).  `starts`: it is started with no record of a self-test, then
-with the one that this left; after each start an edit of six lines is answered twice.  `answers` and `speed`: every
-way answers every edit; a run that was stopped goes on with the same command.  `--only-answered-by WAY`: that way is
-asked alone first, and an edit that it does not answer is left out.  Each part has its own file of results in
-`runs/bench-models`; `--keep` writes it to the committed results as well.
+A pretrained model lies in `runs/models/NAME` (`make real-models`).  `starts`: it is started with no record of a
+self-test, then with the one that this left; after each start an edit of six lines is answered twice.  `answers` and
+`speed`: every way answers every edit, in turns; a run that was stopped goes on with the same command.
+`--only-answered-by WAY`: that way is asked alone first, and an edit that it does not answer is left out.  Each part has
+its own file of results in `runs/bench-models`; `--keep` writes it to the committed results as well, of which
+`docs.generate` makes the tables.
 """
 
 from __future__ import annotations
@@ -21,27 +24,40 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from statistics import mean
+from typing import Any, Literal, NamedTuple
 
-from apply_eval.datasets import chosen_records
+from apply_eval.datasets import EditRecord, chosen_records, evenly
 from apply_eval.decoders import PROMPT_LOOKUPS, HfGenerate
 from apply_eval.loop import Loop, schedule
 from apply_eval.provenance import provenance
 from apply_eval.results import ROWS, build_results
-from apply_eval.rows import RowsFile, facts_of
-from apply_eval.runners import RequestOptions, Runner, alone
+from apply_eval.rows import RowsFile, RunRow, facts_of
+from apply_eval.runners import MISSING_IN_PROCESS, Answer, RequestOptions, Runner, alone, request_of
 from apply_eval.summary import PLAIN, SummaryOptions
 from apply_service.build import build_runtime
-from apply_service.pipeline import apply
+from apply_service.checks import run_checks
+from apply_service.models import EMBEDDED
+from apply_service.pipeline import apply, read_edit
+from apply_service.protocols import CheckInput
 from apply_service.settings import Settings
+from apply_service.syntax.languages import detect_language
 from apply_service.target import Runtime, Target, in_process
-from apply_service.types import ApplyRequest
-from benchmarks.embedded.model import MERGE, RESULTS, SEED, WAYS, keep, log, open_way
+from apply_service.text.fidelity import restore
+from apply_service.types import ApplyRequest, Certainty, Strategy
+from benchmarks.report import RESULTS, write_result
 from tests.engine.real_models import FOLDER, MODELS
 
+FIGURES = (
+    *("n_scored", "n_refused", "exact_match", "silent_errors", "tokens_per_pass", "passes_per_edit"),
+    *("latency_p50_s", "latency_p95_s", "tok_s"),
+)
 SPEEDS = ("tok_s", "speedup_vs_plain", "acceptance_rate", "rejections_per_edit", "tokens_per_edit")
+SEED = 0
+MERGE = "merge"
 SIX_LINES = ApplyRequest(
     original="def a():\n    return 1\n\n\ndef b():\n    return 2\n",
     update="def b():\n    return 3\n",
@@ -50,73 +66,173 @@ SIX_LINES = ApplyRequest(
 )
 
 
+class Way(NamedTuple):
+    """How the model is asked."""
+
+    strategy: Strategy
+    constrain: Literal["sources", "none"] | None
+
+
+WAYS: Mapping[str, Way] = {
+    "model-free": Way("model", "none"),
+    "model-constrained": Way("model", "sources"),
+    "auto": Way("auto", None),
+}
+
+
 def main() -> int:
-    options = _parse()
-    folder = FOLDER / options.name
-    settings = {"model": str(folder), "dtype": options.dtype}
+    options = parse()
+    is_embedded = options.name == EMBEDDED
+    model = EMBEDDED if is_embedded else str(FOLDER / options.name)
     if options.start:
-        print(json.dumps(one_start(Settings(**settings, state_dir=options.start))))
+        print(json.dumps(one_start(Settings(model=model, dtype=options.dtype, state_dir=options.start))))
         return 0
-    start = provenance([path for path in (options.data, options.updates) if path is not None], seed=SEED)
+    settings = Settings(model=model, dtype=options.dtype, prefix_cache_mb=0)
     asked = "" if options.asked == "snippet" else f"-{options.asked}"
-    result = FOLDER.parent / "bench-models" / f"models-{options.name}-{options.part}{asked}.json"
-    result.parent.mkdir(parents=True, exist_ok=True)
-    about = {"kind": f"model_{options.part}", "model": MODELS[options.name].title, "dtype": options.dtype}
+    name = f"embedded-model-{options.set}" if is_embedded else f"models-{options.name}-{options.part}{asked}"
+    folder = FOLDER.parent / "bench-models"
     if options.part == "starts":
-        kept = {**about, "provenance": start, "starts": measure_starts()}
-        write_result(result, kept, keeps=options.keep)
-        return 0
-    records, _ = chosen_records(options.data, updates=options.updates, split=None)
-    if options.asked == "whole":
-        records = [replace(record, update=record.after) for record in records]
-    short = [record for record in records if len(record.before) <= options.max_chars]
-    records = [short[at * len(short) // options.limit] for at in range(min(options.limit, len(short)))]
-    runtime = build_runtime(Settings(**settings, prefix_cache_mb=0))
-    engine: Any = in_process(runtime.load(runtime.models[0])).engine
-    about["dtype"] = str(engine.pool.shape.dtype).removeprefix("torch.")
-    runners = {name: open_runner(name, runtime, options) for name in options.ways.split(",")}
-    plan = {
-        "schema_version": 1,
-        "name": options.name,
-        "data": start["data"],
-        "windows": "auto",
-        "timeout_s": options.timeout,
-    }
-    out = FOLDER.parent / "bench-models" / result.stem
-    if way := options.only_answered_by:
-        tried = [record.id for record in records]
-        about |= {"only_answered_by": way, "n_asked": len(tried)}
-        with RowsFile(out / f"asked-{ROWS}", {**plan, "sample_ids": tried, "names": [way]}) as file:
-            file.add_session(start)
-            loop = Loop({record.id: record for record in records}, runners, file, on_row=log)
-            loop.run(list(schedule(tried, [way], seed=SEED)))
-            answered = {row.id for row in file.record.rows if row.outcome == "answered"}
-        records = [record for record in records if record.id in answered]
-    ids = [record.id for record in records]
-    with RowsFile(out / ROWS, {**plan, "sample_ids": ids, "names": list(runners)}) as file:
-        file.add_session(start)
-        loop = Loop({record.id: record for record in records}, runners, file, on_row=log)
-        loop.run(list(schedule(ids, list(runners), seed=SEED)))
-        results = build_results(file.record, [facts_of(r) for r in records], SummaryOptions(SEED), plain=None)
-        kept = keep(results, file.record.rows)
-    for name, way in kept["ways"].items():
-        way |= {speed: results["summary"][name][speed] for speed in SPEEDS}
-    kept |= {**about, "max_chars": options.max_chars, "asked": options.asked}
-    write_result(result, kept, keeps=options.keep)
+        about = {"kind": "model_starts", "model": MODELS[options.name].title, "dtype": options.dtype}
+        kept = {**about, "provenance": provenance([], seed=SEED), "starts": measure_starts()}
+    else:
+        kept = measure_ways(options, settings, folder / name)
+        print(json.dumps(kept["ways"], indent=1))
+    for place in (folder, RESULTS)[: 1 + options.keep]:
+        write_result(place / f"{name}.json", kept)
     return 0
 
 
-def write_result(path: Path, value: dict[str, Any], *, keeps: bool) -> None:
-    """Write a result, and where it is to be kept also to the committed ones."""
-    for file in (path, RESULTS / path.name)[: 1 + keeps]:
-        file.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--name", required=True, choices=[EMBEDDED, *MODELS])
+    parser.add_argument("--part", required=True, choices=("starts", "answers", "speed"), help="what is measured")
+    parser.add_argument("--set", default="own", help="what the set is called in the embedded model's results")
+    parser.add_argument("--data", type=Path, help="edits for answers and speed")
+    parser.add_argument("--updates", type=Path)
+    asked_help = (
+        "what is asked with: the snippet, the whole new file, or the commit's subject (for drafters, not for ways)"
+    )
+    parser.add_argument("--asked", default="snippet", choices=("snippet", "whole", "instruction"), help=asked_help)
+    limit_help = "so many edits, evenly over those that are short enough; default: 20, of the embedded model all"
+    parser.add_argument("--limit", type=int, help=limit_help)
+    parser.add_argument("--max-chars", type=int, help="longest original; default: 1500, of the embedded model any")
+    parser.add_argument(
+        "--ways", default=",".join((MERGE, *WAYS)), help="also plain, a drafter, or hf-prompt-lookup[-128]"
+    )
+    parser.add_argument("--only-answered-by", metavar="WAY", help="leave out what this one of the ways does not answer")
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--keep", action="store_true", help="write to the committed results as well")
+    parser.add_argument("--fresh", action="store_true", help="throw away what a stopped run has left")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds an edit; a slower one is refused")
+    parser.add_argument("--start", help=argparse.SUPPRESS)  # the folder of state of one start, in a process of its own
+    options = parser.parse_args()
+    if options.data is None and options.part != "starts":
+        parser.error(f"--part {options.part} needs --data")
+    if options.name != EMBEDDED:
+        options.limit, options.max_chars = options.limit or 20, options.max_chars or 1500
+    elif options.part != "answers":
+        parser.error("the embedded model has --part answers alone: make bench-start, make demo")
+    return options
 
 
+# -- answers and speeds ------------------------------------------------------------------------------------------------
+def measure_ways(options: argparse.Namespace, settings: Settings, out: Path) -> dict[str, Any]:
+    """All ways in turns on all edits: figures and intervals of every way, no rows."""
+    records, files = chosen_records(options.data, updates=options.updates, split=None)
+    if options.asked == "whole":
+        records = [replace(record, update=record.after) for record in records]
+    short = [one for one in records if options.max_chars is None or len(one.before) <= options.max_chars]
+    records = evenly(short, options.limit or len(short))
+    runtime = build_runtime(settings)
+    runners = {name: open_runner(name, runtime, options) for name in options.ways.split(",")}
+    start = provenance(files, seed=SEED)
+    is_embedded = options.name == EMBEDDED
+    plan = {
+        "schema_version": 1,
+        "name": options.set if is_embedded else options.name,
+        "data": start["data"],
+        "windows": settings.windows,
+        "timeout_s": options.timeout,
+    }
+    about: dict[str, Any] = {}
+    if not is_embedded:
+        engine: Any = in_process(runtime.load(runtime.models[0])).engine
+        dtype = str(engine.pool.shape.dtype).removeprefix("torch.")
+        about = {"kind": f"model_{options.part}", "model": MODELS[options.name].title, "dtype": dtype}
+        about |= {"max_chars": options.max_chars, "asked": options.asked}
+    for name in (ROWS, f"asked-{ROWS}") if options.fresh else ():
+        (out / name).unlink(missing_ok=True)
+    if way := options.only_answered_by:
+        about |= {"only_answered_by": way, "n_asked": len(records)}
+        with RowsFile(out / f"asked-{ROWS}", {**plan, **_taking_part(records, [way])}) as file:
+            take_turns(records, {way: runners[way]}, file, start)
+            answered = {row.id for row in file.record.rows if row.outcome == "answered"}
+        records = [record for record in records if record.id in answered]
+    with RowsFile(out / ROWS, {**plan, **_taking_part(records, list(runners))}) as file:
+        take_turns(records, runners, file, start, warms_up=is_embedded)
+        results = build_results(file.record, [facts_of(r) for r in records], SummaryOptions(SEED), plain=None)
+        return keep(results, file.record.rows) | about
+
+
+def _taking_part(records: Sequence[EditRecord], names: Sequence[str]) -> dict[str, Any]:
+    return {"sample_ids": [record.id for record in records], "names": list(names)}
+
+
+def take_turns(
+    records: Sequence[EditRecord],
+    runners: Mapping[str, Runner],
+    file: RowsFile,
+    start: Mapping[str, Any],
+    *,
+    warms_up: bool = False,
+) -> None:
+    """Ask what is not answered yet."""
+    file.add_session(start)
+    loop = Loop({record.id: record for record in records}, runners, file, on_row=log)
+    turns = schedule([record.id for record in records], list(runners), seed=SEED)
+    if warms_up and loop.pending(turns):
+        loop.warm_up(min(records, key=lambda record: len(record.before)))
+    loop.run(turns)
+
+
+def log(row: RunRow) -> None:
+    outcome = "exact" if row.exact else row.error or "wrong"
+    print(f"{row.id}  {row.name}  {outcome}  {row.latency_s or 0:.2f} s", file=sys.stderr, flush=True)
+
+
+def keep(results: dict[str, Any], rows: list[RunRow]) -> dict[str, Any]:
+    """What is kept of a run."""
+    plan = results["plan"]
+    return {
+        "kind": "embedded_model",
+        "schema_version": 1,
+        "complete": results["complete"],
+        "n_edits": len(plan["sample_ids"]),
+        **{name: plan[name] for name in ("name", "windows", "timeout_s")},
+        "provenance": results["provenance"],
+        "ways": {name: _figures(found, name, rows) for name, found in results["summary"].items()},
+    }
+
+
+def _figures(found: dict[str, Any], name: str, rows: list[RunRow]) -> dict[str, Any]:
+    seconds = [row.latency_s for row in rows if row.name == name and row.latency_s is not None]
+    figures = {field: found[field] for field in FIGURES}
+    figures["latency_mean_s"] = mean(seconds) if seconds else None
+    figures = {key: round(value, 5) if isinstance(value, float) else value for key, value in figures.items()}
+    wanted = ("exact_match", "silent_errors")
+    intervals = {key: [round(end, 4) for end in found["intervals"][key]] for key in wanted if key in found["intervals"]}
+    more = {"intervals": intervals, "strategies": found["strategies"], "errors": found["errors"]}
+    return figures | more | {speed: found[speed] for speed in SPEEDS}
+
+
+# -- ways to answer ----------------------------------------------------------------------------------------------------
 def open_runner(name: str, runtime: Runtime, chosen: argparse.Namespace) -> Runner:
-    """One of the ways of the embedded model's benchmark, `plain`, the library's prompt lookup, or a drafter of ours;
-    what is not a way writes freely."""
-    if name in (MERGE, *WAYS):
-        return open_way(name, runtime, chosen.timeout)
+    """The merge alone, one of WAYS, `plain`, the library's prompt lookup, or a drafter of ours; the last three write
+    freely."""
+    if name == MERGE:
+        return MergeAlone()
+    if name in WAYS:
+        return alone(name, runtime, options=RequestOptions(*WAYS[name], timeout_s=chosen.timeout), drafter=None)
     is_told = chosen.asked == "instruction"
     options = RequestOptions("model", "none", timeout_s=chosen.timeout, by_subject=is_told)
     if name in PROMPT_LOOKUPS:
@@ -129,6 +245,33 @@ def open_runner(name: str, runtime: Runtime, chosen: argparse.Namespace) -> Runn
     return alone(name, replace(runtime, load=lambda _: plain), options=options, drafter="none")
 
 
+class MergeAlone:
+    """The merger's text, whatever its certainty: one that is not certain counts as flagged, as does one with a
+    finding."""
+
+    name = MERGE
+    missing = MISSING_IN_PROCESS
+
+    def answer(self, record: EditRecord) -> Answer:
+        request = request_of(record, RequestOptions())
+        started = time.perf_counter()
+        language = detect_language(name=request.language, path=request.path)
+        job = read_edit(request, language)
+        prediction = job.prediction
+        text = restore(record.before, prediction.ops)
+        seconds = time.perf_counter() - started
+        found = run_checks(CheckInput(job.original, prediction.text, job.update, prediction, language))
+        doubts = ("doubt",) if prediction.certainty is not Certainty.CERTAIN else ()
+        findings = (*doubts, *dict.fromkeys(verdict.check for verdict in found if not verdict.is_pass))
+        return Answer(
+            text, latency_s=seconds, n_tokens=0, findings=findings, certainty=prediction.certainty.value, strategy=MERGE
+        )
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
+# -- starts ------------------------------------------------------------------------------------------------------------
 def measure_starts() -> list[dict[str, Any]]:
     """A start without a kept self-test and one with it, each in a process of its own that is told all our arguments."""
     with tempfile.TemporaryDirectory() as state:
@@ -169,32 +312,6 @@ def private_bytes() -> int | None:
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
     except (OSError, StopIteration):
         return None
-
-
-def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--name", required=True, choices=list(MODELS))
-    parser.add_argument("--part", required=True, choices=("starts", "answers", "speed"), help="what is measured")
-    parser.add_argument("--data", type=Path, help="edits for answers and speed")
-    parser.add_argument("--updates", type=Path)
-    asked_help = (
-        "what is asked with: the snippet, the whole new file, or the commit's subject (for drafters, not for ways)"
-    )
-    parser.add_argument("--asked", default="snippet", choices=("snippet", "whole", "instruction"), help=asked_help)
-    parser.add_argument("--limit", type=int, default=20, help="so many edits, evenly over those that are short enough")
-    parser.add_argument("--max-chars", type=int, default=1500, help="longest original")
-    parser.add_argument(
-        "--ways", default=",".join((MERGE, *WAYS)), help="also plain, a drafter, or hf-prompt-lookup[-128]"
-    )
-    parser.add_argument("--only-answered-by", metavar="WAY", help="leave out what this one of the ways does not answer")
-    parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--keep", action="store_true", help="write to the committed results as well")
-    parser.add_argument("--timeout", type=float, default=600.0, help="seconds an edit; a slower one is refused")
-    parser.add_argument("--start", help=argparse.SUPPRESS)  # the folder of state of one start, in a process of its own
-    options = parser.parse_args()
-    if options.data is None and options.part != "starts":
-        parser.error(f"--part {options.part} needs --data")
-    return options
 
 
 if __name__ == "__main__":

@@ -5,10 +5,8 @@ python -m benchmarks.models.cards
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,8 +14,8 @@ import torch
 from apply_eval.replay import ReplayShape, find_shape, model_of_shape
 from apply_service.engine.memory import plan_memory
 from apply_service.engine.weights import Weights
+from benchmarks.report import RESULTS, write_result
 
-RESULT = Path(__file__).parents[1] / "results" / "models-cards.json"
 CARDS_GIB = (6, 8, 12, 16, 24, 48, 80)
 TAKEN_GIB = 0.6
 """What driver and context take of a card before anything is loaded."""
@@ -56,7 +54,7 @@ def main() -> int:
             plans[kind] = {**parts, "smallest_card_gib": min(fits, default=None)}
         models[name] = {"n_params": n_params, "context": shape.context, "plans": plans}
     about = {"kind": "model_cards", "cards_gib": CARDS_GIB, "taken_gib": TAKEN_GIB, "n_rows": N_ROWS}
-    RESULT.write_text(json.dumps({**about, "models": models}, indent=1) + "\n", encoding="utf-8")
+    write_result(RESULTS / "models-cards.json", {**about, "models": models})
     return 0
 
 

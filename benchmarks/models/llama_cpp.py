@@ -23,19 +23,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from apply_eval.datasets import chosen_records
+from apply_eval.datasets import chosen_records, evenly
 from apply_eval.provenance import hash_file, provenance
 from apply_service.build import load_llama
 from apply_service.decoding.scheduler import NextPass, drive_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.engine.llama_cpp.engine import LlamaEngine
-from apply_service.errors import ApplyError, ContextLimitExceeded
+from apply_service.errors import ContextLimitExceeded
 from apply_service.prompts.by_model import open_gguf_format
 from apply_service.protocols import Prefill, SamplingParams, Window
 from apply_service.settings import LLAMA_CPP, Settings
 from apply_service.target import Target, open_decoding
 from benchmarks.decoding.cases import make_case
 from benchmarks.decoding.contenders import Case, read_prompts
+from benchmarks.report import told_errors, write_result
 
 OURS = ("none", "merged_edit", "merged_edit+suffix")
 LIBRARY = {"plain": None, "lookup-10": 10, "lookup-64": 64}
@@ -60,10 +61,8 @@ class Run(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
-    try:
+    with told_errors():
         measure(options)
-    except ApplyError as error:
-        sys.exit(f"{error.code}: {error.message} ({error.value}); {error.remedy}")
     return 0
 
 
@@ -88,8 +87,7 @@ def measure(options: argparse.Namespace) -> None:
     target = Target(options.model.stem, engine, open_gguf_format(settings.model, engine.model))
     records = chosen_records(options.data, updates=None, split=None)[0]
     short = [one for one in records if len(one.before) <= options.max_chars]
-    n = min(options.limit, len(short))
-    records = [short[at * len(short) // n] for at in range(n)]
+    records = evenly(short, options.limit)
     cases = [
         replace(case, request=replace(case.request, max_tokens=options.max_tokens))
         for case in (make_case(record, target.prompt_format) for record in records)
@@ -116,7 +114,7 @@ def measure(options: argparse.Namespace) -> None:
             for name, run in runs.items()
         }
         found["summary"] = summarise(found["edits"], found["rows"])
-        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_result(options.out, found)
         speeds = ", ".join(f"{name} {runs[name].tok_s:.0f}" for name in names)
         print(f"{case.id}: {len(case.prompt_ids)} + {len(runs[names[0]].ids)} tokens; {speeds}", flush=True)
     print(json.dumps(found["summary"], indent=1))

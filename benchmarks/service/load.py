@@ -32,12 +32,12 @@ import httpx2
 from apply_eval.datasets import EditRecord, measure_edit, read_records
 from apply_eval.mine import OWN_EDITS
 from apply_eval.provenance import provenance, safe_options
+from apply_eval.statistics import percentiles
 from apply_service.clients.http import HttpClient
 from apply_service.types import ApplyRequest
-from benchmarks.decoding.tables import table
+from benchmarks.report import RESULTS, table, write_result
 from benchmarks.service.server import Gauges, read_gauges, serving, watched
 
-RESULT = Path(__file__).parents[1] / "results" / "load.json"
 Kind = Literal["whole", "stream", "deadline", "gone"]
 SHARES: dict[Kind, float] = {"whole": 0.45, "stream": 0.25, "deadline": 0.15, "gone": 0.15}
 """How often a client asks in which way."""
@@ -50,7 +50,7 @@ IDLE_TIMEOUT_S = 30.0
 BACK_OFF_S = 1.0
 CUT = 0
 """The status of a request that its client gave up."""
-PERCENTILES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
+PERCENTILES = (50, 90, 95, 99)
 WAITED = "queue and HTTP"
 MAX_GROWTH = 0.1
 """Share of memory gained between the first and the last fifth of the warm part of the run: more is not flat."""
@@ -101,7 +101,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--data", type=Path, default=OWN_EDITS)
-    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument("--out", type=Path, default=RESULTS / "load.json")
     parser.add_argument("serve", nargs="*", metavar="-- OPTION", help="options of `apply-service serve`")
     options = parser.parse_args()
     load = Load(read_records(options.data), options.clients, options.minutes * 60, options.seed, SHARES)
@@ -125,7 +125,7 @@ def main() -> int:
         "phases": phases,
         "broken": broken,
     }
-    options.out.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    write_result(options.out, result, indent=None)
     for name, phase in phases.items():
         print(f"\n## {name}\n\n{latency_table(phase)}\n\n{stage_table(phase)}\n\n{json.dumps(phase['ended'])}")
     print("\nbroken: " + ("; ".join(broken) or "nothing"))
@@ -264,11 +264,8 @@ def summarise(samples: Sequence[Sample], gauges: Sequence[Gauges]) -> dict[str, 
 
 def _percentiles(values: Iterable[float]) -> dict[str, float] | None:
     """By nearest rank; None of no values."""
-    ordered = sorted(values)
-    if not ordered:
-        return None
-    numbers = {name: round(ordered[-(-len(ordered) * p // 100) - 1], 4) for name, p in PERCENTILES.items()}
-    return {"n": len(ordered), **numbers, "max": round(ordered[-1], 4)}
+    known = list(values)
+    return {"n": len(known), **percentiles(known, PERCENTILES), "max": round(max(known), 4)} if known else None
 
 
 def memory(gauges: Sequence[Gauges]) -> dict[str, float] | None:
@@ -310,9 +307,9 @@ def stage_table(summary: Mapping[str, Any]) -> str:
 
 
 def _table(head: str, rows: Mapping[str, Mapping[str, float] | None]) -> str:
-    lines = [[head, "n", *(f"{p} s" for p in PERCENTILES), "max s"]]
-    for name, found in rows.items():
-        lines += [] if found is None else [[name, *(str(found[key]) for key in ("n", *PERCENTILES, "max"))]]
+    keys = ("n", *(f"p{p}" for p in PERCENTILES), "max")
+    lines = [[head, *(key if key == "n" else f"{key} s" for key in keys)]]
+    lines += [[name, *(str(found[key]) for key in keys)] for name, found in rows.items() if found is not None]
     return table(lines).rstrip()
 
 

@@ -25,11 +25,13 @@ import httpx2
 from apply_eval.datasets import EditRecord, chosen_records
 from apply_eval.mine import OWN_EDITS
 from apply_eval.provenance import provenance
-from benchmarks.decoding.tables import table
+from apply_eval.statistics import percentiles
+from benchmarks.report import RESULTS, table, write_result
 from benchmarks.service.server import serving
 
 STRATEGIES = ("exact", "auto")
-RESULT = Path(__file__).parents[1] / "results" / "waiting.json"
+SHOWN = (50, 90, 99)
+"""Percentiles."""
 TIMEOUT_S = 120.0
 
 
@@ -75,7 +77,7 @@ def describe(records: Sequence[EditRecord], found: Mapping[str, Sequence[Answer]
     exact, auto = (found[strategy] for strategy in STRATEGIES)
     sure = [n for n, one in enumerate(exact) if one.text is not None]
     guesses = [auto[n] for n, one in enumerate(exact) if one.text is None]
-    times = {name: percentiles([found[name][n].seconds for n in sure]) for name in STRATEGIES}
+    times = {name: percentiles([found[name][n].seconds for n in sure], SHOWN) for name in STRATEGIES}
     return {
         "n": len(sure),
         "times_s": times,
@@ -84,18 +86,10 @@ def describe(records: Sequence[EditRecord], found: Mapping[str, Sequence[Answer]
         "differ": [records[n].id for n in sure if exact[n].text != auto[n].text],
         "guesses": {
             "n": len(guesses),
-            "times_s": percentiles([one.seconds for one in guesses]) if guesses else None,
+            "times_s": percentiles([one.seconds for one in guesses], SHOWN) if guesses else None,
             "answered": sum(one.text is not None for one in guesses),
             "right": sum(one.is_right for one in guesses),
         },
-    }
-
-
-def percentiles(seconds: Sequence[float]) -> dict[str, float]:
-    ordered = sorted(seconds)
-    return {
-        name: round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 4)
-        for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
     }
 
 
@@ -116,7 +110,8 @@ async def crowd(url: str, records: Sequence[EditRecord], strategy: str, clients:
 
     began = time.monotonic()
     await asyncio.gather(*map(client, range(clients)))
-    return {"a_second": round(len(times) / (time.monotonic() - began), 2), "failed": n_failed, **percentiles(times)}
+    a_second = round(len(times) / (time.monotonic() - began), 2)
+    return {"a_second": a_second, "failed": n_failed, **percentiles(times, SHOWN)}
 
 
 def main() -> None:
@@ -127,7 +122,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument("--out", type=Path, default=RESULTS / "waiting.json")
     parser.add_argument("serve", nargs="*", help="options of the server, after --")
     options = parser.parse_args()
     records, files = chosen_records(options.data, updates=options.updates, split=options.split)
@@ -146,8 +141,7 @@ def main() -> None:
         "crowd": crowds,
         "provenance": provenance(files, seed=0),
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_result(options.out, results)
     head = ("", "p50", "p90", "p99", f"answers a second, {options.clients} clients", "p99 of these")
     rows = [
         (

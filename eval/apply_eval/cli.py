@@ -23,7 +23,7 @@ from apply_eval.mine import OWN_EDITS, OWN_LIMIT, OWN_MAX_LINES, MineFilter, Sty
 from apply_eval.numbers import print_results, progress
 from apply_eval.provenance import provenance
 from apply_eval.results import read_results
-from apply_eval.scores import CONFIDENCE_THRESHOLD
+from apply_eval.statistics import CONFIDENCE_THRESHOLD
 from apply_service.commands.output import print_error
 from apply_service.errors import ApplyError, missing_extra
 from apply_service.registry import EDIT_FORMATS

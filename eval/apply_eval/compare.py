@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from apply_eval.errors import DataError
-from apply_eval.metrics import Interval, mean_interval, quantile_interval, ratio_interval
 from apply_eval.numbers import DASH, count, print_table, share
 from apply_eval.results import RunResults
 from apply_eval.rows import RunRow, SampleFacts
-from apply_eval.summary import is_silent, mean, median
+from apply_eval.statistics import Interval, mean, mean_interval, median, quantile_interval, ratio_interval
+from apply_eval.summary import is_silent
 
 MAX_IDS = 10
 

@@ -13,7 +13,8 @@ from apply_eval.decoders import METHODS, PROMPT_LOOKUPS, HfGenerate, Vllm
 from apply_eval.loop import RunOptions
 from apply_eval.runners import Runner, alone
 from apply_eval.services import open_server
-from apply_eval.summary import PLAIN, UNDRAFTED_PEER, median
+from apply_eval.statistics import median
+from apply_eval.summary import PLAIN, UNDRAFTED_PEER
 from apply_eval.target import OpenTarget, open_target
 from apply_service.build import build_runtime
 from apply_service.drafting.drafter import check_drafter

@@ -115,6 +115,12 @@ def chosen_records(path: Path, *, updates: Path | None, split: str | None) -> tu
     return found, files
 
 
+def evenly(records: Sequence[EditRecord], n: int) -> list[EditRecord]:
+    """So many of the records, at most all, evenly over the set."""
+    n = min(n, len(records))
+    return [records[at * len(records) // n] for at in range(n)]
+
+
 def join_updates(records: Sequence[EditRecord], path: Path) -> list[EditRecord]:
     """The records that `path` has an update for, with that update and its tags.  Raises DataError: an update whose id
     no record has, or no update at all."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from apply_eval.datasets import EditRecord
-from apply_eval.metrics import Interval, wilson
+from apply_eval.statistics import Interval, wilson
 from apply_service.engine.record import KINDS, Count, Kind
 from apply_service.errors import ApplyError
 from apply_service.models import RECORD_FILE

@@ -15,9 +15,9 @@ from typing import Any
 
 from apply_eval.datasets import SIZES, EditRecord, size_class
 from apply_eval.errors import DataError
-from apply_eval.metrics import Judged, at_threshold, calibration_figures, hits, risk_figures
 from apply_eval.numbers import DASH, print_table, share
-from apply_eval.scores import CONFIDENCE_THRESHOLD, diff_hunks, is_same_but_blanks, is_same_but_misquotes, is_slight
+from apply_eval.scores import diff_hunks, is_same_but_blanks, is_same_but_misquotes, is_slight
+from apply_eval.statistics import CONFIDENCE_THRESHOLD, Judged, at_threshold, calibration_figures, hits, risk_figures
 from apply_service.errors import ApplyError, ModelNotLoadable
 from apply_service.merge.rank.chooser import load
 from apply_service.protocols import EditContext

@@ -166,7 +166,7 @@ def used_columns(columns: Mapping[str, Column], summary: Mapping[str, Mapping[st
 
 def verdict_sentence(figures: Mapping[str, Any]) -> str:
     """A contestant's figures in one sentence.  Unseen: no finding, and no confidence below the threshold."""
-    n_scored, n_late = figures["n_scored"], figures["n_late"]
+    n_scored, n_late = figures["n_scored"], figures.get("n_late", 0)  # results of older runs lack it
     n_right = round((figures["exact_match"] or 0.0) * n_scored)
     n_unseen = n_right - round((figures["false_alarms"] or 0.0) * n_right)
     n_silent = round((figures["silent_errors"] or 0.0) * n_scored)

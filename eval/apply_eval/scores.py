@@ -1,4 +1,4 @@
-"""All questions about one answer's text, asked right after it came, and whether it says of itself that it may be wrong.
+"""All questions about one answer's text, asked right after it came.
 
 Pure: nothing here runs or times anything.  A question that a grammar can't answer (unknown language, errors in the
 wanted text itself) is None, never a guess: such samples are left out of the share.
@@ -6,7 +6,7 @@ wanted text itself) is None, never a guess: such samples are left out of the sha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
@@ -19,9 +19,6 @@ from apply_service.syntax.trees import SyntaxTree, parse
 from apply_service.text.diff import unified_diff_text
 from apply_service.text.markers import strip_comment
 
-CONFIDENCE_THRESHOLD = 0.5
-"""An answer below it counts as flagged.  The embedded model's, as `training.calibrate` found it on edits mined for that
-(`calibration.json` beside the weights); never tuned on an evaluation set."""
 MIN_SIMILARITY = 0.5
 """Of some lines and their misquotation, as texts without white space at the ends of lines."""
 
@@ -171,15 +168,3 @@ def _words(tree: SyntaxTree) -> Iterator[tuple[str, int, str]]:
         text = words.decode("utf-8", "replace")
         yield node.type, len(children), text.rstrip() if not children and "comment" in node.type else text
         stack.extend(reversed(children))
-
-
-# -- trust -------------------------------------------------------------------------------------------------------------
-def is_flagged(findings: Collection[str], confidence: float | None, threshold: float = CONFIDENCE_THRESHOLD) -> bool:
-    """Whether a careful caller was warned: a check found something, or the target was less sure than `threshold`.  An
-    answer without confidence (a program's, or another service's) is flagged by its findings alone."""
-    return bool(findings) or (confidence is not None and confidence < threshold)
-
-
-def is_silent_error(*, is_exact: bool, flagged: bool) -> bool:
-    """Wrong, and nothing in the answer says so: the one error that a user can't catch."""
-    return not is_exact and not flagged

@@ -5,27 +5,31 @@ Pure and deterministic: the same rows and seed give the same summary, whenever a
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from apply_eval.datasets import SIZES
-from apply_eval.metrics import (
+from apply_eval.rows import RunRow, SampleFacts
+from apply_eval.statistics import (
+    CONFIDENCE_THRESHOLD,
     Interval,
     Judged,
     calibration_figures,
+    is_flagged,
+    is_silent_error,
+    mean,
     mean_interval,
+    median,
+    paired_ratios,
+    percentile,
     quantile_interval,
     ratio_interval,
     risk_figures,
     share_interval,
+    share_of,
 )
-from apply_eval.rows import RunRow, SampleFacts
-from apply_eval.scores import CONFIDENCE_THRESHOLD, is_flagged, is_silent_error
 from apply_service.errors import DeadlineExceeded
 
 PLAIN = "plain"
@@ -90,7 +94,7 @@ def _figures(cells: Mapping[str, RunRow], plain: Mapping[str, RunRow], options: 
         "touched_outside": mean([float(n > 0) for n in _known(answered, "lines_outside")]),
         **_trust_figures(cells, answered, options),
         **passes,
-        "throughput_tok_s": sum(_known(answered, "n_tokens")) / sum(latency_s) if sum(latency_s) else None,
+        "throughput_tok_s": share_of(sum(_known(answered, "n_tokens")), sum(latency_s)),
         "latency_p95_s": percentile(latency_s, 0.95),
         "latency_p99_s": percentile(latency_s, 0.99),
         "ttft_p50_s": median(_known(answered, "ttft_s")),
@@ -163,8 +167,8 @@ def _pass_figures(decoded: Sequence[RunRow], seed: int) -> tuple[dict[str, Any],
         "tokens_per_edit": mean(tokens),
         "passes_per_edit": mean(passes),
         "rejections_per_edit": mean(rejections),
-        "tokens_per_pass": sum(row.n_tokens or 0 for row in timed) / n_passes if n_passes else None,
-        "acceptance_rate": sum(a for a, _ in drafted) / sum(d for _, d in drafted) if drafted else None,
+        "tokens_per_pass": share_of(sum(row.n_tokens or 0 for row in timed), n_passes),
+        "acceptance_rate": share_of(sum(a for a, _ in drafted), sum(d for _, d in drafted)),
         "origin_shares": share_by_source([row.accepted_by_source for row in decoded], int(sum(tokens))),
     }
     return figures, {
@@ -205,26 +209,6 @@ def _groups(
 
 
 # -- rows to numbers ---------------------------------------------------------------------------------------------------
-def median(values: Sequence[float]) -> float | None:
-    """None without values."""
-    return statistics.median(values) if values else None
-
-
-def mean(values: Sequence[float]) -> float | None:
-    """None without values."""
-    return statistics.fmean(values) if values else None
-
-
-def percentile(values: Sequence[float], q: float) -> float | None:
-    """The `q` quantile, interpolated; None without values."""
-    return float(np.quantile(np.asarray(values), q)) if values else None
-
-
-def paired_ratios(values: Mapping[str, float], baseline: Mapping[str, float]) -> list[float]:
-    """value / baseline of every sample that both have; a speed-up where both are speeds."""
-    return [values[name] / baseline[name] for name in values if baseline.get(name)]
-
-
 def share_by_source(counts: Iterable[Mapping[str, int]], n_tokens: int) -> dict[str, float]:
     """Of all generated tokens, the share that was accepted from each draft source; what is left (`target`) the target
     wrote itself.  Empty where nothing was generated."""

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from benchmarks.decoding.samples import summarise
-from benchmarks.decoding.tables import number, ratio, render
+from benchmarks.decoding.tables import render
+from benchmarks.report import number, ratio
 from tests.benchmarks.samples import sample
 
 

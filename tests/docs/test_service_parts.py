@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.service import load as load_benchmark
+from benchmarks import report
 from docs import service_parts
 
 SOURCE = {
@@ -78,5 +78,5 @@ def test_hostile_edits_are_told_with_waits_and_faults() -> None:
 
 
 def test_without_a_result_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_benchmark, "RESULT", tmp_path / "load.json")
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
     assert service_parts.load() == "Not measured yet.\n"

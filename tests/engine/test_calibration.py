@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from apply_eval.scores import CONFIDENCE_THRESHOLD
+from apply_eval.statistics import CONFIDENCE_THRESHOLD
 from apply_service.engine.record import (
     CALIBRATION_FILE,
     MAX_LOG_ODDS,

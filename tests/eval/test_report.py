@@ -15,6 +15,8 @@ from apply_eval.summary import SummaryOptions
 from tests.eval.fake_contest import do_run, plan, session
 from tests.eval.rows import facts, missing, refused, wrong
 
+KEPT = Path(__file__).parents[2] / "benchmarks" / "results"
+
 NASTY = '</pre><script>alert(1)</script>&amp;"\x07'
 LOADING = ("src", "srcset", "data", "poster", "action", "formaction", "background", "ping", "manifest")
 VOID = frozenset({"meta", "br", "hr", "img", "input", "link"})
@@ -168,3 +170,8 @@ def test_results_without_their_rows_file_have_no_diffs(tmp_path: Path) -> None:
     found = read_results(tmp_path / RESULTS)
     assert all(sample.wrong == sample.update == sample.change == [] for sample in samples(found))
     assert write_report(found, tmp_path).stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("path", sorted(KEPT.glob("eval-*.json")), ids=lambda path: path.stem)
+def test_kept_results_of_older_versions_have_a_page(path: Path) -> None:
+    assert "samples" in render_report(read_results(path))

@@ -9,11 +9,9 @@ from apply_eval.scores import (
     Scores,
     count_lines_outside,
     diff_hunks,
-    is_flagged,
     is_same_but_blanks,
     is_same_but_misquotes,
     is_same_tree,
-    is_silent_error,
     is_slight,
     is_syntax_kept,
     score_answer,
@@ -245,28 +243,6 @@ def test_an_insertion_in_the_wrong_place() -> None:
 
 def test_a_new_file_is_all_edit() -> None:
     assert count_lines_outside("", "a\nb\n", "c\n") == 0
-
-
-@pytest.mark.parametrize(
-    ("findings", "confidence", "flagged"),
-    [
-        ((), None, False),
-        ((), 0.9, False),
-        ((), 0.5, False),
-        ((), 0.49, True),
-        (("syntax",), 0.99, True),
-        (("fallback",), None, True),
-    ],
-)
-def test_flags(findings: tuple[str, ...], confidence: float | None, flagged: bool) -> None:
-    assert is_flagged(findings, confidence, 0.5) is flagged
-
-
-def test_silent_errors_are_wrong_and_not_flagged() -> None:
-    assert is_silent_error(is_exact=False, flagged=False)
-    assert not is_silent_error(is_exact=False, flagged=True)
-    assert not is_silent_error(is_exact=True, flagged=False)
-    assert not is_silent_error(is_exact=True, flagged=True)
 
 
 def test_the_hunks_of_a_difference() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_eval.summary import mean, median, paired_ratios, percentile, share_by_source
+from apply_eval.statistics import mean, median, paired_ratios, percentile
+from apply_eval.summary import share_by_source
 
 
 def test_ratios_pair_samples_that_both_have() -> None:

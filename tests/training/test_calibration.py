@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from apply_eval.statistics import Judged, alarms, bins_between, least_quiet
 from apply_service.engine.record import CALIBRATION_FILE, Calibration, ProbabilityMap, Signals, hash_weights
 from apply_service.target import Runtime, Target
 from apply_service.types import Certainty, Hunk
 from tests.doubles import make_result
 from tests.training.edits import make_edits
-from training.calibrate import describe, fit, forget_stale
+from training.calibrate import EDGES, THRESHOLDS, describe, fit, forget_stale, scores
 from training.calibration_data import CalibrationEdit, draw_edits, held_out_edits
 from training.calibration_fit import CANDIDATES, MIN_STEP, Counted, fit_logistic, fit_steps, out_of_fold
-from training.calibration_report import Judged, alarms, pick_threshold, scores, table
 from training.calibration_rows import AnswerRow, HunkRow, collect, hunk_rows, read_rows
 from training.corpus import Edit, split_by_repository
 
@@ -160,7 +160,10 @@ def test_a_sample_is_judged_by_a_map_that_did_not_see_its_group() -> None:
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
-JUDGED = [Judged(0.99, True), Judged(0.99, False), Judged(0.6, True), Judged(0.55, False), Judged(0.2, False, True)]
+JUDGED = [
+    Judged(0.99, True), Judged(0.99, False), Judged(0.6, True), Judged(0.55, False),
+    Judged(0.2, False, has_findings=True),
+]  # fmt: skip
 
 
 def test_figures_by_hand() -> None:
@@ -168,7 +171,7 @@ def test_figures_by_hand() -> None:
     assert (found["n"], found["n_right"]) == (5, 2)
     assert found["brier"] == pytest.approx((0.01**2 + 0.99**2 + 0.4**2 + 0.55**2 + 0.2**2) / 5)
     assert found["auc"] == pytest.approx((0.5 + 1 + 1 + 0 + 1 + 1) / 6)
-    rows = table(JUDGED)
+    rows = bins_between(JUDGED, EDGES)
     assert [(row["low"], row["high"], row["n"], row["right"]) for row in rows] == [
         (0.0, 0.5, 1, 0.0),
         (0.5, 0.7, 2, 0.5),
@@ -186,9 +189,9 @@ def test_alarms_by_hand() -> None:
 
 
 def test_the_threshold_is_the_lowest_that_keeps_the_share() -> None:
-    assert pick_threshold(JUDGED, silent=0.2) == 0.6
-    assert pick_threshold(JUDGED, silent=0.5) == 0.5
-    assert pick_threshold([Judged(1.0, False)], silent=0.0) == 0.98
+    assert least_quiet(JUDGED, THRESHOLDS, silent=0.2) == 0.6
+    assert least_quiet(JUDGED, THRESHOLDS, silent=0.5) == 0.5
+    assert least_quiet([Judged(1.0, False)], THRESHOLDS, silent=0.0) == 0.98
 
 
 # -- the whole ---------------------------------------------------------------------------------------------------------

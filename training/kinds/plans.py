@@ -17,8 +17,8 @@ from textwrap import dedent
 
 from rapidfuzz import fuzz
 
-from benchmarks.kinds.shape import HASHES, indent, is_blank, is_closer, margin, owners
-from benchmarks.kinds.sources import Source
+from training.kinds.shape import comment_line, indent, is_blank, is_closer, margin, owners
+from training.kinds.sources import Source
 
 SLACK = 8
 FAR = 400
@@ -109,19 +109,6 @@ def apply_ops(lines: Sequence[str], ops: Sequence[Op]) -> list[str]:
         after += [*lines[at : op.start], *op.new]
         at = op.end
     return [*after, *lines[at:]]
-
-
-def marker_line(language: str, text: str) -> str:
-    """A marker as a comment of this language."""
-    if language in HASHES:
-        return f"# {text}"
-    if language in {"sql", "lua"}:
-        return f"-- {text}"
-    if language == "css":
-        return f"/* {text} */"
-    if language in {"html", "markdown", "vue", "svelte"}:
-        return f"<!-- {text} -->"
-    return f"// {text}"
 
 
 def compose(source: Source, plan: Plan, rng: random.Random) -> Edit | None:
@@ -456,6 +443,6 @@ def _put_marker(
     pad = margin(deepest) if look.is_indented or source.language in {"python", "yaml"} else ""
     if look.blank_around and out and is_blank(lines[hidden.start]):
         out.append("")
-    out.append(pad + marker_line(source.language, rng.choice(look.markers)))
+    out.append(pad + comment_line(source.language, rng.choice(look.markers)))
     if look.blank_around and is_blank(lines[hidden.stop - 1]):
         out.append("")

@@ -1,4 +1,5 @@
-"""Statistics of a run: intervals, calibration, and how much may be applied unseen at what price.  Pure.
+"""All statistics of evaluation, training and benchmarks: middles, intervals, calibration, thresholds, and how much may
+be applied unseen at what price.  Pure.
 
 Intervals are B. Efron's percentile bootstrap ("Bootstrap methods: another look at the jackknife", 1979), seeded by the
 caller.  Where every sample agrees (a share of 0 or 1) drawing again can't vary and would claim certainty: there, shares
@@ -10,12 +11,17 @@ these.  Coverage counts all samples, refused ones too: nobody wins by refusing o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+CONFIDENCE_THRESHOLD = 0.5
+"""An answer below it counts as flagged.  The embedded model's, as `training.calibrate` found it on edits mined for that
+(`calibration.json` beside the weights); never tuned on an evaluation set."""
 N_DRAWS = 2000
 LEVEL = 0.95
 _Z = 1.959964
@@ -27,6 +33,39 @@ Statistic = Callable[[Floats], Floats]
 """[n_draws, n_samples] or [n_draws, n_samples, k] -> [n_draws]."""
 
 
+# -- middles -----------------------------------------------------------------------------------------------------------
+def median(values: Sequence[float]) -> float | None:
+    """None without values."""
+    return statistics.median(values) if values else None
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """None without values."""
+    return statistics.fmean(values) if values else None
+
+
+def percentile(values: Sequence[float], q: float) -> float | None:
+    """The `q` quantile, interpolated; None without values."""
+    return float(np.quantile(np.asarray(values), q)) if values else None
+
+
+def percentiles(values: Sequence[float], wanted: Sequence[int]) -> dict[str, float]:
+    """`p50` and the like by nearest rank, to four digits; at least one value."""
+    ordered = sorted(values)
+    return {f"p{p}": round(ordered[-(-len(ordered) * p // 100) - 1], 4) for p in wanted}
+
+
+def share_of(part: float | None, whole: float | None) -> float | None:
+    """None of nothing, and where one of both is not known."""
+    return part / whole if part is not None and whole else None
+
+
+def paired_ratios(values: Mapping[str, float], baseline: Mapping[str, float]) -> list[float]:
+    """value / baseline of every sample that both have; a speed-up where both are speeds."""
+    return [values[name] / baseline[name] for name in values if baseline.get(name)]
+
+
+# -- intervals ---------------------------------------------------------------------------------------------------------
 class Interval(NamedTuple):
     low: float
     high: float
@@ -87,6 +126,7 @@ def wilson(n_hits: int, n: int) -> Interval:
     return Interval(low, high)
 
 
+# -- calibration -------------------------------------------------------------------------------------------------------
 N_BINS = 10
 
 
@@ -113,6 +153,24 @@ def reliability(confidences: Sequence[float], exact: Sequence[bool], *, n_bins: 
 def _bin(low: float, high: float, members: Sequence[tuple[float, bool]]) -> Bin:
     n = len(members)
     return Bin(low, high, n, sum(c for c, _ in members) / n, sum(right for _, right in members) / n)
+
+
+def bins_between(samples: Sequence[Judged], edges: Sequence[float]) -> list[dict[str, Any]]:
+    """Bins between `edges` (an upper edge belongs to the next bin, but for the last), empty ones left out: mean
+    confidence, and share right with Wilson's 95% interval."""
+    rows = []
+    for low, high in pairwise(edges):
+        found = [
+            (s.probability, s.is_right)
+            for s in samples
+            if s.probability is not None and low <= s.probability and (s.probability < high or high == edges[-1])
+        ]
+        if found:
+            one = _bin(low, high, found)
+            interval = list(wilson(sum(right for _, right in found), one.n))
+            rows.append({**one._asdict(), "right": one.exact_match, "interval": interval})
+            del rows[-1]["exact_match"]
+    return rows
 
 
 def deciles(confidences: Sequence[float], exact: Sequence[bool]) -> list[Bin]:
@@ -154,6 +212,7 @@ def ranking(confidences: Sequence[float], exact: Sequence[bool]) -> float | None
     return wins / (len(right) * len(wrong))
 
 
+# -- what may be applied unseen ----------------------------------------------------------------------------------------
 LIMITS = (0.01, 0.02)
 """Shares of wrong answers at which coverage is reported."""
 MAX_POINTS = 50
@@ -162,12 +221,13 @@ MAX_POINTS = 50
 
 class Judged(NamedTuple):
     """One sample: the chance of being right that its answer claims (None: there is no answer), whether it is right, how
-    much it counts, and whether it is wrong in blanks and comments alone."""
+    much it counts, whether it is wrong in blanks and comments alone, and whether a check found something."""
 
     probability: float | None
     is_right: bool
     weight: float = 1.0
     is_slight: bool = False
+    has_findings: bool = False
 
 
 class RiskPoint(NamedTuple):
@@ -255,14 +315,14 @@ def at_threshold(samples: Sequence[Judged], threshold: float) -> dict[str, Any]:
     return {
         "threshold": threshold,
         "n_applied": len(applied),
-        "coverage": _share(len(applied), len(samples)),
+        "coverage": share_of(len(applied), len(samples)),
         "coverage_interval": _wilson(len(applied), len(samples)),
         "n_wrong": n_wrong,
         "n_grave": n_wrong - sum(s.is_slight for s in applied),
-        "wrong": _share(n_wrong, len(applied)),
+        "wrong": share_of(n_wrong, len(applied)),
         "wrong_interval": _wilson(n_wrong, len(applied)),
         "n_right_below": n_below,
-        "right_below": _share(n_below, n_right),
+        "right_below": share_of(n_below, n_right),
         "right_below_interval": _wilson(n_below, n_right),
     }
 
@@ -284,12 +344,61 @@ def calibration_figures(samples: Sequence[Judged]) -> dict[str, Any]:
 
 def hits(n_hits: int, n: int) -> dict[str, Any]:
     """A share as results have it: `n`, `share`, and Wilson's 95% `interval`."""
-    return {"n": n_hits, "share": _share(n_hits, n), "interval": _wilson(n_hits, n)}
-
-
-def _share(n_hits: int, n: int) -> float | None:
-    return n_hits / n if n else None
+    return {"n": n_hits, "share": share_of(n_hits, n), "interval": _wilson(n_hits, n)}
 
 
 def _wilson(n_hits: int, n: int) -> list[float] | None:
     return list(wilson(n_hits, n)) if n else None
+
+
+# -- alarms ------------------------------------------------------------------------------------------------------------
+def is_flagged(findings: Collection[str], confidence: float | None, threshold: float = CONFIDENCE_THRESHOLD) -> bool:
+    """Whether a careful caller was warned: a check found something, or the target was less sure than `threshold`.  An
+    answer without confidence (a program's, or another service's) is flagged by its findings alone."""
+    return bool(findings) or (confidence is not None and confidence < threshold)
+
+
+def is_silent_error(*, is_exact: bool, flagged: bool) -> bool:
+    """Wrong, and nothing in the answer says so: the one error that a user can't catch."""
+    return not is_exact and not flagged
+
+
+def alarms(samples: Sequence[Judged], threshold: float) -> dict[str, Any]:
+    """What `threshold` would flag: silent errors as a share of all with Wilson's 95% interval, and the share of right
+    answers that are flagged for nothing."""
+    flags = [is_flagged(("found",) * s.has_findings, s.probability, threshold) for s in samples]
+    n_silent = sum(is_silent_error(is_exact=s.is_right, flagged=f) for s, f in zip(samples, flags, strict=True))
+    right = [flag for sample, flag in zip(samples, flags, strict=True) if sample.is_right]
+    return {
+        "threshold": threshold,
+        "flagged": sum(flags) / len(flags),
+        "silent_errors": n_silent / len(flags),
+        "interval": list(wilson(n_silent, len(flags))),
+        "false_alarms": share_of(sum(right), len(right)),
+    }
+
+
+# -- thresholds --------------------------------------------------------------------------------------------------------
+def least_quiet(samples: Sequence[Judged], thresholds: Sequence[float], *, silent: float) -> float:
+    """The lowest of `thresholds` at which at most the share `silent` of all answers (to a tenth of a percent) is wrong
+    without a flag; the highest where none is."""
+    return next((t for t in thresholds if round(alarms(samples, t)["silent_errors"], 3) <= silent), thresholds[-1])
+
+
+def widest_threshold(samples: Sequence[Judged], wrong: float) -> float:
+    """From which probability on answers are applied: the most samples at which at most the share `wrong` of them is
+    wrong, by weight and by count.  1 where no threshold does it."""
+    counted = [sample._replace(weight=1.0) for sample in samples]
+    points = [widest(risk_curve(some), wrong) for some in (samples, counted)]
+    return max(1.0 if point is None else point.threshold for point in points)
+
+
+def sparing_threshold(right: Sequence[float], spared: float) -> float:
+    """The chance that all but the share `spared` of the right answers reach, rounded down to two digits; 0 where there
+    are too few to spare any."""
+    at = int(len(right) * spared)
+    chance = sorted(right)[at] if at else 0.0
+    if chance <= 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(chance)) - 1)
+    return float(f"{math.floor(chance / unit) * unit:.2g}")

@@ -6,48 +6,20 @@ import json
 import lzma
 import re
 import subprocess
+import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-LANGUAGES = {
-    "py": "python",
-    "pyi": "python",
-    "ts": "typescript",
-    "tsx": "typescript",
-    "js": "javascript",
-    "jsx": "javascript",
-    "mjs": "javascript",
-    "go": "go",
-    "rs": "rust",
-    "java": "java",
-    "kt": "kotlin",
-    "c": "c",
-    "h": "c",
-    "cpp": "cpp",
-    "cc": "cpp",
-    "hpp": "cpp",
-    "cs": "csharp",
-    "php": "php",
-    "rb": "ruby",
-    "sh": "shell",
-    "sql": "sql",
-    "css": "css",
-    "scss": "css",
-    "html": "html",
-    "yml": "yaml",
-    "yaml": "yaml",
-    "toml": "toml",
-    "json": "json",
-    "md": "markdown",
-    "lua": "lua",
-    "swift": "swift",
-    "mk": "makefile",
-}
-BY_NAME = {"Makefile": "makefile", "Dockerfile": "dockerfile"}
+LANGUAGES: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+    (Path(__file__).parent / "languages.toml").read_text(encoding="utf-8")
+)
+"""What is known of each language."""
+BY_SUFFIX = {suffix: name for name, facts in LANGUAGES.items() for suffix in facts.get("suffixes", ())}
+BY_NAME = {facts["file_name"]: name for name, facts in LANGUAGES.items() if "file_name" in facts}
 MIN_LINES, MAX_LINES, MAX_WIDTH = 12, 2_000, 300
 LOOKS_LEFT_OUT = re.compile(
     r"^\s*(#|//|--|/\*|<!--)\s*(\.\.\.|…)|(#|//|--)\s*(rest of|existing)\b.*\b(code|file)\b",
@@ -95,7 +67,7 @@ def read_repository(folder: Path) -> Iterator[Source]:
     listed = subprocess.run(["git", "-C", str(folder), "ls-files", "-z"], check=True, capture_output=True)
     for name in sorted(filter(None, listed.stdout.decode().split("\0"))):
         path = folder / name
-        language = BY_NAME.get(path.name) or LANGUAGES.get(path.suffix.removeprefix("."))
+        language = BY_NAME.get(path.name) or BY_SUFFIX.get(path.suffix.removeprefix("."))
         if language is None or not path.is_file() or path.is_symlink():
             continue
         try:

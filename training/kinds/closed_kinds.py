@@ -8,14 +8,15 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from benchmarks.kinds.plans import Op, Plan, marker_line
-from benchmarks.kinds.shape import (
+from training.kinds.plans import Op, Plan
+from training.kinds.shape import (
     BRACES,
     CODE,
     HASHES,
     balanced,
     blocks,
     brackets_around,
+    comment_line,
     definitions,
     first_filled,
     functions,
@@ -33,8 +34,8 @@ from benchmarks.kinds.shape import (
     statements_of,
     step,
 )
-from benchmarks.kinds.sources import Source
-from benchmarks.kinds.wording import identifiers, new_name, renamed, shuffled, varied
+from training.kinds.sources import Source
+from training.kinds.wording import identifiers, new_name, renamed, shuffled, varied
 
 _ARM = re.compile(
     r"\s*(?:(?P<word>case|when|elif|elsif)\b(?P<label>.*)|(?P<text>[\w\"':.|() -]+?)(?P<arrow> (?:=>|->) ?.*|\)))$"
@@ -296,7 +297,7 @@ def deletion_note(source: Source, rng: random.Random) -> Plan | None:
             text = rng.choice(
                 (f"removed: {name}", f"{name} removed", f"deleted {name}()", f"REMOVED: {name} is no longer needed")
             )
-            note = (margin(lines[start]) + marker_line(source.language, text), *("",) * (below - end))
+            note = (margin(lines[start]) + comment_line(source.language, text), *("",) * (below - end))
             return Plan((Op(start, below, note=note),))
         names = identifiers(lines[start])
         if not {start - 1, end} & statement_lines:
@@ -304,7 +305,7 @@ def deletion_note(source: Source, rng: random.Random) -> Plan | None:
         if not names or is_blank(lines[start - 1]) or is_blank(lines[end] if end < len(lines) else ""):
             continue
         text = rng.choice((f"removed: {lines[start].strip()}", f"(removed {names[0]} here)", "line removed"))
-        note = (margin(lines[start]) + marker_line(source.language, text),)
+        note = (margin(lines[start]) + comment_line(source.language, text),)
         return Plan((Op(start, end, note=note),), above=2, below=2)
     return None
 
@@ -471,7 +472,7 @@ def first_line_changed(source: Source, rng: random.Random) -> Plan | None:
     text = rng.choice(
         ("Keep this file in step with the documentation.", "Loaded at start.", "Internal: no stable interface.")
     )
-    return Plan((Op(0, 0, (marker_line(source.language, text),)),), frozenset({0}), above=0)
+    return Plan((Op(0, 0, (comment_line(source.language, text),)),), frozenset({0}), above=0)
 
 
 def last_line_changed(source: Source, rng: random.Random) -> Plan | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -10,12 +11,12 @@ import pytest
 
 from apply_eval.datasets import EditRecord, measure_edit, write_records
 from apply_service.target import Runtime, Target
-from benchmarks.embedded import model as embedded_model
-from benchmarks.embedded.model import MERGE, MergeAlone, open_way
+from benchmarks.models import __main__ as models
+from benchmarks.models.__main__ import MERGE, MergeAlone, open_runner
 
 
 def test_the_merge_alone_needs_no_model() -> None:
-    runner = open_way(MERGE, Runtime(load=no_model), timeout_s=1)
+    runner = open_runner(MERGE, Runtime(load=no_model), argparse.Namespace())
     assert runner.answer(lazy(0, update=RIGHT, after=RIGHT)).text == RIGHT
 
 
@@ -49,15 +50,16 @@ def test_a_run_keeps_its_figures_and_goes_on(
 ) -> None:
     data = tmp_path / "data.jsonl"
     write_records(data, [lazy(0, update=RIGHT, after=RIGHT), lazy(1, update=RIGHT, after=RIGHT + "more\n")])
-    command = ["embedded_model", "--name", "tiny", "--data", str(data), "--ways", MERGE]
-    command += ["--out", str(tmp_path / "run"), "--keep", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", command)
-    assert embedded_model.main() == 0
+    command = ["models", "--name", "embedded", "--part", "answers", "--set", "tiny", "--ways", MERGE, "--keep"]
+    monkeypatch.setattr(sys, "argv", [*command, "--data", str(data)])
+    monkeypatch.setattr(models, "FOLDER", tmp_path / "runs" / "models")
+    monkeypatch.setattr(models, "RESULTS", tmp_path)
+    assert models.main() == 0
     asked = capsys.readouterr().err
     kept = json.loads((tmp_path / "embedded-model-tiny.json").read_text())
     assert (kept["n_edits"], kept["complete"]) == (2, True)
     assert kept["ways"][MERGE]["exact_match"] == 0.5
     assert kept["ways"][MERGE]["n_refused"] == 0
     assert len(asked.splitlines()) == 2
-    assert embedded_model.main() == 0
+    assert models.main() == 0
     assert capsys.readouterr().err == ""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
-from benchmarks.kinds.shape import CODE, Definition, is_comment, is_statement
-from benchmarks.kinds.sources import Source
+from training.kinds.shape import CODE, Definition, is_comment, is_statement
+from training.kinds.sources import LANGUAGES, Source
 
 T = TypeVar("T")
 
@@ -123,40 +123,13 @@ def _other_sign(line: str, _rng: random.Random) -> str | None:
 
 def new_argument(language: str) -> str:
     """A parameter that a function of this language may take more."""
-    return {
-        "python": "limit=None",
-        "typescript": "limit?: number",
-        "go": "limit int",
-        "rust": "limit: usize",
-        "kotlin": "limit: Int",
-        "swift": "limit: Int",
-        "php": "$limit = null",
-        "ruby": "limit = nil",
-        "java": "int limit",
-        "csharp": "int limit",
-        "c": "int limit",
-        "cpp": "int limit",
-    }.get(language, "limit")
+    return str(LANGUAGES.get(language, {}).get("argument", "limit"))
 
 
 def condition(language: str, name: str) -> tuple[str, str] | None:
     """The lines that open and close a condition on a name; the second is "" where nothing closes it."""
-    return {
-        "python": (f"if {name} is not None:", ""),
-        "typescript": (f"if ({name}) {{", "}"),
-        "javascript": (f"if ({name}) {{", "}"),
-        "go": (f"if {name} != nil {{", "}"),
-        "rust": (f"if {name}.is_ready() {{", "}"),
-        "java": (f"if ({name} != null) {{", "}"),
-        "kotlin": (f"if ({name} != null) {{", "}"),
-        "csharp": (f"if ({name} != null) {{", "}"),
-        "c": (f"if ({name}) {{", "}"),
-        "cpp": (f"if ({name}) {{", "}"),
-        "swift": (f"if {name} != nil {{", "}"),
-        "ruby": (f"if {name}", "end"),
-        "lua": (f"if {name} then", "end"),
-        "shell": (f'if [ -n "${name}" ]; then', "fi"),
-    }.get(language)
+    lines = LANGUAGES.get(language, {}).get("condition")
+    return None if lines is None else (lines[0].replace("{}", name), lines[1])
 
 
 def twin_of(source: Source, one: Definition, rng: random.Random) -> tuple[str, ...] | None:

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from apply_eval.metrics import (
+from apply_eval.statistics import (
     MAX_POINTS,
     Bin,
     Judged,
@@ -18,6 +18,8 @@ from apply_eval.metrics import (
     calibration_figures,
     coverage_interval,
     deciles,
+    is_flagged,
+    is_silent_error,
     mean_interval,
     quantile_interval,
     ranking,
@@ -237,3 +239,25 @@ def test_calibration_is_of_answers_with_a_probability() -> None:
     assert found["ranking"] == pytest.approx(5 / 6)
     assert len(found["deciles"]) == 4
     assert sum(row[2] for row in found["deciles"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("findings", "confidence", "flagged"),
+    [
+        ((), None, False),
+        ((), 0.9, False),
+        ((), 0.5, False),
+        ((), 0.49, True),
+        (("syntax",), 0.99, True),
+        (("fallback",), None, True),
+    ],
+)
+def test_flags(findings: tuple[str, ...], confidence: float | None, flagged: bool) -> None:
+    assert is_flagged(findings, confidence, 0.5) is flagged
+
+
+def test_silent_errors_are_wrong_and_not_flagged() -> None:
+    assert is_silent_error(is_exact=False, flagged=False)
+    assert not is_silent_error(is_exact=False, flagged=True)
+    assert not is_silent_error(is_exact=True, flagged=False)
+    assert not is_silent_error(is_exact=True, flagged=True)

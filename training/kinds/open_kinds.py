@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 
-from benchmarks.kinds.plans import Op, Plan
-from benchmarks.kinds.shape import (
+from training.kinds.plans import Op, Plan
+from training.kinds.shape import (
     BRACES,
     CODE,
     balanced,
@@ -37,8 +37,8 @@ from benchmarks.kinds.shape import (
     statements_of,
     step,
 )
-from benchmarks.kinds.sources import Source
-from benchmarks.kinds.wording import condition, identifiers, new_argument, new_name, renamed, shuffled, twin_of, varied
+from training.kinds.sources import Source
+from training.kinds.wording import condition, identifiers, new_argument, new_name, renamed, shuffled, twin_of, varied
 
 
 def before_bare_closer(source: Source, rng: random.Random) -> Plan | None:

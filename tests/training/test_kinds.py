@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.kinds.__main__ import KINDS, main, name_of
-from benchmarks.kinds.plans import Op, Plan, apply_ops, compose
-from benchmarks.kinds.shape import definitions, is_statement, row_runs
-from benchmarks.kinds.sources import Source, read_data, read_repository
-from benchmarks.kinds.twins import find_twin
+from training.kinds.__main__ import KINDS, main, name_of
+from training.kinds.plans import Op, Plan, apply_ops, compose
+from training.kinds.shape import definitions, is_statement, row_runs
+from training.kinds.sources import Source, read_data, read_repository
+from training.kinds.twins import find_twin
 
 PYTHON = '''\
 """Orders of a shop."""

@@ -14,13 +14,23 @@ from itertools import pairwise
 
 from rapidfuzz import fuzz
 
-from benchmarks.kinds.sources import Source
+from training.kinds.sources import LANGUAGES, Source
 
-BRACES = frozenset(["typescript", "javascript", "go", "rust", "java", "kotlin", "c", "cpp", "csharp", "php", "swift"])
-SEMICOLONS = frozenset(["java", "c", "cpp", "csharp", "php", "rust"])
-ENDS = frozenset({"ruby", "lua"})
-HASHES = frozenset(["python", "ruby", "shell", "yaml", "toml", "makefile", "dockerfile"])
+
+def comment_line(language: str, text: str) -> str:
+    """A text as a comment of this language."""
+    return str(LANGUAGES.get(language, {}).get("comment", "// {}")).replace("{}", text)
+
+
+BRACES = frozenset(name for name, facts in LANGUAGES.items() if facts.get("blocks") == "braces")
+ENDS = frozenset(name for name, facts in LANGUAGES.items() if facts.get("blocks") == "end")
+SEMICOLONS = frozenset(name for name, facts in LANGUAGES.items() if facts.get("semicolons"))
+HASHES = frozenset(name for name in LANGUAGES if comment_line(name, "").startswith("#"))
 CODE = BRACES | ENDS | {"python", "shell"}
+
+_QUOTED = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
+_TEXT = re.compile(_QUOTED)
+_TEXT_OR_TICKS = re.compile(rf"{_QUOTED}|`[^`]*`")
 
 _CONTROL = (
     r"(?!\s*(?:\}|if|else|elif|for|foreach|while|switch|catch|do|try|return|using|lock|when|match|loop|unsafe|with|case"
@@ -116,8 +126,8 @@ def brackets_around(source: Source) -> tuple[str, ...]:
             elif (slashes and source.language != "css" and line.startswith("//", at)) or (hashes and char == "#"):
                 break
             elif char in "\"'" and source.language not in {"markdown", "html", "yaml", "vue", "svelte"}:
-                quoted = re.match(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'", line[at:])
-                at += quoted.end() if quoted else 1
+                quoted = _TEXT.match(line, at)
+                at = quoted.end() if quoted else at + 1
                 continue
             elif char in "([{":
                 stack.append(char)
@@ -137,14 +147,10 @@ def is_closer(line: str) -> bool:
 
 
 def is_comment(source: Source, line: str) -> bool:
-    start = line.lstrip()
-    if source.language in HASHES:
-        return start.startswith("#")
-    if source.language in {"sql", "lua"}:
-        return start.startswith("--")
-    if source.language in {"html", "markdown", "vue", "svelte"}:
-        return start.startswith("<!--")
-    return start.startswith(("//", "/*", "*/", "* ")) or start == "*"
+    start, sign = line.lstrip(), comment_line(source.language, "").split(" ")[0]
+    if sign in ("//", "/*"):
+        return start.startswith(("//", "/*", "*/", "* ")) or start == "*"
+    return start.startswith(sign)
 
 
 _NOT_FIRST = re.compile(
@@ -167,7 +173,7 @@ def is_statement(source: Source, at: int) -> bool:
         return False
     if (source.language in {"python", "ruby", "lua"}) and brackets_around(source)[at]:
         return False
-    code = re.sub(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`", "''", line)
+    code = _TEXT_OR_TICKS.sub("''", line)
     if any(code.count(opening) != code.count(closing) for opening, closing in ("()", "[]", "{}")):
         return False
     if source.language in SEMICOLONS and not code.rstrip().endswith(";"):
@@ -184,7 +190,7 @@ def is_statement(source: Source, at: int) -> bool:
         following.strip() and indent(following) > indent(line)
     ):
         return False
-    before_code = re.sub(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`", "''", before)
+    before_code = _TEXT_OR_TICKS.sub("''", before)
     if before_code.rstrip().endswith(("\\", "=", ",", "+", "||", "&&", "(", "?", "return", "|")):
         return False
     if source.language in BRACES and re.match(r"\s*(?:if|for|while)\b.*\)\s*$|.*\belse$", before):
@@ -263,7 +269,7 @@ def _body(source: Source, start: int) -> int | None:
 
 
 def _depth(lines: tuple[str, ...]) -> int:
-    code = re.sub(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'", "''", "\n".join(lines))
+    code = _TEXT.sub("''", "\n".join(lines))
     return sum(code.count(char) for char in "([") - sum(code.count(char) for char in ")]")
 
 
@@ -283,7 +289,7 @@ def _end(source: Source, start: int, body: int) -> int | None:
             while is_blank(lines[end - 1]):
                 end -= 1
             return end if end > body else None
-        closing = {"ruby": "end", "lua": "end"}.get(source.language, "}")
+        closing = "end" if source.language in ENDS else "}"
         if indent(line) == depth and re.fullmatch(re.escape(closing) + r"[;,]?", line.strip()):
             return at + 1
         return None
@@ -341,51 +347,50 @@ class Block:
     end: int
 
 
+_OPENS = {"python": r":$", "shell": r"(?:then|do)$", "lua": r"(?:then|do)$", **dict.fromkeys(BRACES, r"\{$")}
+_CLOSES = {"ruby": "end", "lua": "end", "shell": "fi|done"}
+
+
 def blocks(source: Source, low: int, high: int, *, words: str = "if") -> list[Block]:
     """Blocks that begin with one of these words and that no `else` follows, wholly between two lines."""
-    lines = source.lines
-    around = brackets_around(source)
+    around, opens = brackets_around(source), _OPENS.get(source.language, "")
+    block_at = _indented if source.language == "python" else _closed
     found: list[Block] = []
     for start in range(low, high):
-        line = lines[start]
-        if around[start] not in {"", "{"} or not re.match(rf"\s*(?:{words})\b", line):
-            continue
-        code = line.rstrip()
-        if source.language == "python":
-            if not code.endswith(":"):
-                continue
-        elif source.language in BRACES:
-            if not code.endswith("{"):
-                continue
-        elif source.language == "shell":
-            if not re.search(r"(?:then|do)$", code):
-                continue
-        elif source.language == "lua" and not re.search(r"(?:then|do)$", code):
-            continue
-        if _depth((line,)) != 0:
-            continue
-        at = start + 1
-        while at < high and (is_blank(lines[at]) or around[at] == "text" or indent(lines[at]) > indent(line)):
-            at += 1
-        if source.language == "python":
-            end = at
-            while end > start and is_blank(lines[end - 1]):
-                end -= 1
-            follows = lines[at].strip() if at < len(lines) else ""
-            if end > start + 1 and not re.match(r"(?:else|elif|except|finally)\b", follows) and at < high + 1:
-                found.append(Block(start, end, end))
-            continue
-        closing = {"ruby": "end", "lua": "end", "shell": "fi|done"}.get(source.language, r"\}")
-        if (
-            at < high
-            and at > start + 1
-            and re.fullmatch(rf"\s*(?:{closing})\s*", lines[at])
-            and indent(lines[at]) == indent(line)
-        ):
-            following = lines[at + 1].strip() if at + 1 < len(lines) else ""
-            if not re.match(r"(?:else|elif|catch|finally|while)\b", following):
-                found.append(Block(start, at, at + 1))
+        line = source.lines[start]
+        is_head = around[start] in {"", "{"} and re.match(rf"\s*(?:{words})\b", line) is not None
+        if is_head and re.search(opens, line.rstrip()) and _depth((line,)) == 0:
+            block = block_at(source, start, high)
+            found += [] if block is None else [block]
     return found
+
+
+def _inside_end(source: Source, start: int, high: int) -> int:
+    """The first line below a header that is not inside it."""
+    lines, around = source.lines, brackets_around(source)
+    at = start + 1
+    while at < high and (is_blank(lines[at]) or around[at] == "text" or indent(lines[at]) > indent(lines[start])):
+        at += 1
+    return at
+
+
+def _indented(source: Source, start: int, high: int) -> Block | None:
+    lines, at = source.lines, _inside_end(source, start, high)
+    end = at
+    while end > start and is_blank(lines[end - 1]):
+        end -= 1
+    follows = lines[at].strip() if at < len(lines) else ""
+    is_whole = end > start + 1 and at < high + 1
+    return Block(start, end, end) if is_whole and not re.match(r"(?:else|elif|except|finally)\b", follows) else None
+
+
+def _closed(source: Source, start: int, high: int) -> Block | None:
+    lines, at = source.lines, _inside_end(source, start, high)
+    closing = rf"\s*(?:{_CLOSES.get(source.language, r'}')})\s*"
+    if not start + 1 < at < high or not re.fullmatch(closing, lines[at]) or indent(lines[at]) != indent(lines[start]):
+        return None
+    follows = lines[at + 1].strip() if at + 1 < len(lines) else ""
+    return None if re.match(r"(?:else|elif|catch|finally|while)\b", follows) else Block(start, at, at + 1)
 
 
 ROW = re.compile(
@@ -435,7 +440,7 @@ def _shape(line: str) -> str:
 
 def balanced(*lines: str) -> bool:
     """Whether all brackets that these lines open are closed in them, texts in quotes aside."""
-    code = re.sub(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'", "''", "\n".join(lines))
+    code = _TEXT.sub("''", "\n".join(lines))
     return all(code.count(opening) == code.count(closing) for opening, closing in ("()", "[]", "{}"))
 
 

@@ -1,7 +1,7 @@
 """Edits on which lines get lost, doubled or misplaced unseen, made of real files: about forty kinds, half to fit rules
 on and half to check them, and snippets that can be read in several places.
 
-    python -m benchmarks.kinds [--data F.jsonl.xz ...] [--repo DIR ...] --out OUT.jsonl [--edits N] [--seed S]
+    python -m training.kinds [--data F.jsonl.xz ...] [--repo DIR ...] --out OUT.jsonl [--edits N] [--seed S]
                                [--split fit|check|twins]
 
 `style` is the kind, `split` its half, drawn by the hash of its name among kinds of like difficulty.  The wanted file is
@@ -21,10 +21,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kinds import closed_kinds, open_kinds
-from benchmarks.kinds.plans import compose
-from benchmarks.kinds.sources import Source, read_data, read_repository
-from benchmarks.kinds.twins import find_twin
+from training.kinds import closed_kinds, open_kinds
+from training.kinds.plans import compose
+from training.kinds.sources import Source, read_data, read_repository
+from training.kinds.twins import find_twin
 
 TRIES = 600
 """Files of a language looked at for a kind, beside four for each edit that is wanted of it."""
@@ -35,7 +35,7 @@ KINDS = {"fit": open_kinds.KINDS, "check": closed_kinds.KINDS}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.kinds", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m training.kinds", description=__doc__)
     parser.add_argument("--data", type=Path, nargs="*", default=[], help="JSON-lines sets of edits, xz or plain")
     parser.add_argument("--repo", type=Path, nargs="*", default=[], help="folders whose tracked files are used")
     parser.add_argument("--out", type=Path, required=True)

@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
-from benchmarks.kinds.plans import MARKERS, marker_line
-from benchmarks.kinds.shape import indent, is_comment, margin
-from benchmarks.kinds.sources import Source
-from benchmarks.kinds.wording import shuffled, varied
+from training.kinds.plans import MARKERS
+from training.kinds.shape import comment_line, indent, is_comment, margin
+from training.kinds.sources import Source
+from training.kinds.wording import shuffled, varied
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def _twin_of(source: Source, n_lines: int, rng: random.Random) -> Twin | None:
             continue
         shown[n_lines // 2] = changed
         pad = margin(min(shown, key=indent)) if rng.random() < 0.8 or source.language in {"python", "yaml"} else ""
-        markers = [pad + marker_line(source.language, rng.choice(MARKERS)) for _ in range(2)]
+        markers = [pad + comment_line(source.language, rng.choice(MARKERS)) for _ in range(2)]
         wanted = tuple(_changed_at(source, at + n_lines // 2, changed) for at in places)
         if len(set(wanted)) < len(places):
             continue

@@ -1,0 +1,211 @@
+"""What a format finds of itself in a reply.  The reader chooses between these, and knows no format by name.
+
+Each format's `recognise` looks at the lines of a reply, in the order of the registry; nothing else begins inside lines
+that a format claims.  What more a format finds, it finds when it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from functools import cached_property
+from typing import NamedTuple
+
+from apply_service.text.fences import Fence, find_fences
+from apply_service.text.line_search import FileLines, Likeness
+from apply_service.text.markers import is_marker, strip_comment
+from apply_service.text.paths import is_prose, is_same_file
+
+CODE_WORDS = (
+    *("def ", "class ", "import ", "from ", "#include", "const "),
+    *("let ", "var ", "function ", "export ", "return "),
+)
+MIN_KNOWN = 6
+"""The letters and digits that a line needs to be recognised as a line of the file."""
+
+
+class Sureness(IntEnum):
+    """How surely marks in a reply are meant as an edit."""
+
+    NONE = 0
+    """There are none."""
+    MARKS = 1
+    OPENS = 2
+    """The reply begins with them, so the rest must be of this format too."""
+    QUOTES = 3
+    """The file has lines that the edit quotes, and not only inside such marks of its own."""
+
+
+class ReplyLines:
+    """The lines of a reply, and which of them are the file's, are code, or are claimed by a format."""
+
+    def __init__(self, lines: Sequence[str], file: FileLines, original: str, path: str | None, language: str | None):
+        self.lines = lines
+        self.text = "\n".join(lines)
+        self.file = file
+        self.original = original
+        self.path = path
+        self.language = language
+        self.is_prose_file = language == "markdown" or is_prose(path)
+        self.is_new_file = not original.strip()
+        self.claimed: set[int] = set()
+
+    def within(self, stretches: Iterable[tuple[int, int]]) -> set[int]:
+        """The lines in the stretches.  A stretch includes its last line."""
+        stop = len(self.lines)
+        return {at for first, last in stretches for at in range(first, min(last + 1, stop))}
+
+    def claim(self, stretches: Iterable[tuple[int, int]]) -> set[int]:
+        """The lines in the stretches, in which nothing else may begin."""
+        lines = self.within(stretches)
+        self.claimed |= lines
+        return lines
+
+    @cached_property
+    def fences(self) -> Sequence[Fence]:
+        """The fences outside of claimed lines, once every format has claimed its own."""
+        return find_fences(self.lines, self.claimed) if self.claimed else self.plain_fences
+
+    @cached_property
+    def plain_fences(self) -> Sequence[Fence]:
+        """The fences if no line counts as a mark."""
+        return find_fences(self.lines)
+
+    @cached_property
+    def fenced(self) -> set[int]:
+        """The lines in a plain fence, with its own two."""
+        return self.within((fence.opening, fence.closing) for fence in self.plain_fences)
+
+    @cached_property
+    def has_own_fence(self) -> bool:
+        """Whether a fence without marks is that of this file."""
+        named = (fence for fence in self.plain_fences if fence.path is not None)
+        return any(is_same_file(one.path or "", self.path) and self.claimed.isdisjoint(one.body) for one in named)
+
+    @cached_property
+    def _known(self) -> set[str]:
+        return {line.strip() for line in self.file.lines if sum(map(str.isalnum, line[:80])) >= MIN_KNOWN}
+
+    def is_of_file(self, at: int) -> bool:
+        line = self.lines[at]
+        return line.strip() in self._known or (strip_comment(line).is_comment and is_marker(line))
+
+    def shows_file(self, fence: Fence) -> bool:
+        """Whether a line of the file stands in the fence."""
+        return any(map(self.is_of_file, fence.body))
+
+    def is_code(self, at: int) -> bool:
+        """Whether a line is code and not prose: it is a line of the file, marks code, or looks like code."""
+        return self.is_of_file(at) or self.is_code_shaped(at)
+
+    def is_code_shaped(self, at: int) -> bool:
+        """Whether the line looks like code by its indentation, its first word, or a multi-line string's delimiter."""
+        line = self.lines[at]
+        text = line.strip()
+        if line[:4] in ("    ", "\t") or text.endswith(('"""', "'''", '"""\\', "'''\\")):
+            return True
+        return text.startswith(CODE_WORDS) and text.endswith((":", "{", ";", ")", "}")) and not text.endswith(".)")
+
+
+class FilePart(NamedTuple):
+    """A part of an edit, from its first line to its last, and the file that it names."""
+
+    first: int
+    last: int
+    path: str | None
+
+
+class ReadPart(NamedTuple):
+    """What a format reads of a reply, the lines that this takes, and the other files that the edit names."""
+
+    update: str
+    lines: Collection[int]
+    others: Collection[str | None]
+
+
+class Recognised:
+    """What a format finds of itself in a reply.  This one has no marks: the reply is it, the fences name its files."""
+
+    has_marks = False
+    is_patch = False
+    """The edit may be over any number of files, and say what becomes of them as a whole."""
+    is_whole = False
+    """The edit is a whole file, so that code around it can't be a part of the edit."""
+    signs: Sequence[str] = ()
+    """Texts by one of which such an edit is known inside the JSON of a tool call."""
+    blocks: Sequence[FilePart] = ()
+    """Parts that are of other files where a fence of this file's own stands beside them."""
+    mentions: Sequence[str] = ()
+    """The files that the text around the edit speaks of, where none is named outright."""
+
+    def __init__(self, reply: ReplyLines) -> None:
+        self.reply = reply
+
+    @classmethod
+    def keeps_bom(cls, text: str) -> bool:  # noqa: ARG003
+        """Whether the text is such an edit, which says itself what becomes of the file's byte-order mark."""
+        return False
+
+    @classmethod
+    def indented(cls, lines: Sequence[str], file: FileLines) -> Iterable[range]:  # noqa: ARG003
+        """The stretches that are such an edit of the file, but for the blanks before all of their lines."""
+        return ()
+
+    @property
+    def confidence(self) -> Sureness:
+        return Sureness.NONE
+
+    @property
+    def lines(self) -> Collection[int]:
+        """The lines of the edit."""
+        return range(len(self.reply.lines))
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """The files that the edit names."""
+        return [fence.path for fence in self.reply.fences if fence.path]
+
+    @property
+    def whole_files(self) -> Sequence[str]:
+        """The files that have a fence of their own beside an edit of others."""
+        return ()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether every part of the edit is of another file."""
+        return False
+
+    @property
+    def is_snippet(self) -> bool:
+        """Whether the edit is read as a snippet is: out of its fences, without the prose around it."""
+        return not (self.has_marks or self.is_whole)
+
+    def surrounds(self, line: str) -> bool:
+        """Whether lines of this kind usually stand around such an edit."""
+        return False
+
+    def outside(self) -> Iterator[int]:
+        """The lines outside the edit.  Fenced text counts only if its fence holds a part of the edit."""
+        reply, inside = self.reply, self.reply.claimed.union(self.lines)
+        first = min(inside, default=0)
+        is_own = reply.file.stands(reply.lines[first : first + 3], Likeness.TRAILING)
+        for fence in reply.fences if not is_own else ():
+            holds_part = not inside.isdisjoint(range(fence.opening, fence.closing + 1))
+            inside.update((fence.opening, fence.closing) if holds_part else range(fence.opening, fence.closing + 1))
+        for at, line in enumerate(reply.lines):
+            if at not in inside and line.strip() and not self.surrounds(line):
+                yield at
+
+    def read(self) -> ReadPart:
+        """What the format reads for this file."""
+        path = self.reply.path
+        others = [one for one in self.paths if path is not None and not is_same_file(one, path)]
+        return ReadPart(self.reply.text, self.lines, others)
+
+    def read_alone(self) -> ReadPart | None:
+        """The patch without any other line, if the format does not read it so for one file."""
+        return None
+
+    def parts(self) -> Mapping[str, str]:
+        """The edit's part for each file; empty unless each part names its file directly."""
+        return {}
