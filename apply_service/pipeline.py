@@ -44,7 +44,8 @@ from apply_service.merge.rank.doubt import chance_of, chances_of_hunks, choose_r
 from apply_service.merge.regions import find_regions
 from apply_service.protocols import EditContext, EditJob, PredictMerge
 from apply_service.registry import CHECKS, EDIT_FORMATS, resolve
-from apply_service.reply.reader import FoundEdit, name_finding, read_reply
+from apply_service.reply.found import FoundEdit
+from apply_service.reply.reader import name_finding, read_reply
 from apply_service.strategies import (
     STRATEGY_VERDICTS,
     Outcome,

@@ -22,13 +22,13 @@ EDIT_FORMATS = {
 
 CHECKS = {
     "marker_leak": "apply_service.checks.leaks:find_marker_leak",
-    "truncation": "apply_service.checks.extent:find_truncation",
-    "no_op": "apply_service.checks.extent:find_no_op",
-    "outside_edit": "apply_service.checks.extent:find_outside_edit",
-    "symbols": "apply_service.checks.symbols:find_symbol_changes",
-    "syntax": "apply_service.checks.syntax:find_broken_syntax",
+    "truncation": "apply_service.checks.changes:find_truncation",
+    "no_op": "apply_service.checks.changes:find_no_op",
+    "outside_edit": "apply_service.checks.changes:find_outside_edit",
+    "symbols": "apply_service.checks.code:find_symbol_changes",
+    "syntax": "apply_service.checks.code:find_broken_syntax",
     "chat_text": "apply_service.checks.leaks:find_chat_text",
-    "indentation": "apply_service.checks.syntax:find_odd_indentation",
+    "indentation": "apply_service.checks.code:find_odd_indentation",
     "edit_markup": "apply_service.checks.leaks:find_edit_markup",
 }
 

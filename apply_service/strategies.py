@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from apply_service.checks import run_checks
-from apply_service.checks.instruction import unmet_order
+from apply_service.checks.relation import unmet_order
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.engine.record import Kind, Thresholds

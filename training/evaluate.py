@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from apply_service.prompts.compact import Compact
-from apply_service.prompts.compact_lines import LineConstraint
+from apply_service.prompts.compact import Compact, LineConstraint
 from apply_service.protocols import TokenSet
 from apply_service.types import LineOp
 from training.corpus import Edit, read_edits, split_by_repository

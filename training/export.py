@@ -17,7 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from apply_service.engine.record import CALIBRATION_FILE
-from apply_service.prompts.compact_lines import LineVocabulary
+from apply_service.prompts.compact import LineVocabulary
 from training.card import write_card
 from training.checkpoint import Progress, load_checkpoint
 from training.corpus import read_edits, split_by_repository

@@ -14,7 +14,7 @@ from typing import cast
 import torch
 from torch.nn.functional import normalize
 
-from apply_service.prompts.compact_lines import N_PHASES, TAG_KINDS, LineVocabulary
+from apply_service.prompts.compact import N_PHASES, TAG_KINDS, LineVocabulary
 from training.model import Attention, Layer, Network
 
 IDENTITY = slice(0, 64)

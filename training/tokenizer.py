@@ -1,6 +1,6 @@
 """The embedded model's tokenizer: a byte-level BPE in which a newline and the indentation after it are one token.
 
-Learnt once, written as `tokenizer.json`; `apply_service.prompts.compact_lines` reads it.  Control tokens are added
+Learnt once, written as `tokenizer.json`; `apply_service.prompts.compact` reads it.  Control tokens are added
 tokens with ids after the vocabulary's, so no file text can become one.
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from apply_service.prompts.byte_pairs import PIECES
-from apply_service.prompts.compact_lines import control_tokens
+from apply_service.prompts.compact import control_tokens
+from apply_service.prompts.tokenizer import PIECES
 from training.corpus import Edit, read_edits, split_by_repository
 
 N_TEXT_TOKENS = 4096

@@ -19,15 +19,14 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, Response
 
-from apply_service.api import docs_page, native, openai, playground, responses
+from apply_service.api import native, openai, pages, responses
 from apply_service.api.auth import AuthMiddleware
 from apply_service.api.calls import REQUEST_ID, CallMiddleware, note_outcome, this_call
 from apply_service.api.dialect import state_of
 from apply_service.api.errors import ErrorBody, from_status
 from apply_service.api.keys import hold_keys
-from apply_service.api.limits import RATE_HEADERS, BodyBudget, LimitMiddleware
+from apply_service.api.limits import RATE_HEADERS, BodyBudget, LimitMiddleware, UnreadBodies
 from apply_service.api.metrics import Metrics
-from apply_service.api.unread import UnreadBodies
 from apply_service.errors import NotReady
 from apply_service.service import Service
 from apply_service.settings import Settings
@@ -65,7 +64,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
     )
     app.state.service, app.state.settings, app.state.metrics, app.state.budget = service, settings, metrics, budget
     app.state.keys = keys
-    for part in (native.router, openai.router, responses.router, router, *playground.routers(settings)):
+    for part in (native.router, openai.router, responses.router, router, *pages.playground_routers(settings)):
         app.include_router(part)
     app.add_exception_handler(HTTPException, on_http_error)
     service.observe(note_outcome)
@@ -139,7 +138,7 @@ def public_name(model: str) -> str:
 
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> HTMLResponse:
-    return HTMLResponse(docs_page.render_docs(request.app.openapi()), headers=docs_page.HEADERS)
+    return HTMLResponse(pages.render_docs(request.app.openapi()), headers=pages.DOCS_HEADERS)
 
 
 @router.get("/metrics", include_in_schema=False)

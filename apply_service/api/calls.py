@@ -21,9 +21,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apply_service.api.browser_policy import NO_PAGE
 from apply_service.api.errors import error_json, headers_of, status_of
 from apply_service.api.keys import NO_KEY, Key
+from apply_service.api.pages import NO_PAGE
 from apply_service.errors import REPORT_LOG, ApplyError, EngineFailure, Unauthorized
 from apply_service.serving.ticket import Ticket
 from apply_service.settings import Settings

@@ -21,7 +21,7 @@ from starlette.responses import Response, StreamingResponse
 
 from apply_service.api.calls import this_call
 from apply_service.api.errors import codes_by_status, error_json, error_model
-from apply_service.api.unread import declared_bytes
+from apply_service.api.limits import declared_bytes
 from apply_service.deadline import cancelled_error
 from apply_service.errors import ApplyError, TooLarge, UnknownModel, UnsupportedMediaType
 from apply_service.service import Service

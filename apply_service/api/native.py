@@ -18,8 +18,7 @@ from apply_service.api.calls import this_call
 from apply_service.api.dialect import admissible, documented, read_call, respond, sse_event, state_of, watch_client
 from apply_service.api.schema import BatchRequest, NativeRequest
 from apply_service.batch import BatchResult
-from apply_service.batch.edits import apply_edits, share_deadline
-from apply_service.batch.patch import apply_patch_request
+from apply_service.batch.run import apply_edits, apply_patch_request, share_deadline
 from apply_service.errors import ApplyError
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 

@@ -227,8 +227,7 @@ def http_app(server: Server[Any], host: str, settings: Settings, keys: KeyHolder
 
     from apply_service.api.auth import AuthMiddleware
     from apply_service.api.calls import CallMiddleware
-    from apply_service.api.limits import LimitMiddleware
-    from apply_service.api.unread import UnreadBodies, declared_bytes
+    from apply_service.api.limits import LimitMiddleware, UnreadBodies, declared_bytes
 
     app = server.streamable_http_app(
         streamable_http_path=PATH,

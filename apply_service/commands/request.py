@@ -236,8 +236,7 @@ def answer_batch(body: bytes, settings: Settings, n_files: int) -> dict[str, Any
 
     from apply_service.api.answer import BatchAnswer
     from apply_service.api.schema import BatchRequest
-    from apply_service.batch.edits import apply_edits, share_deadline
-    from apply_service.batch.patch import apply_patch_request
+    from apply_service.batch.run import apply_edits, apply_patch_request, share_deadline
     from apply_service.build import build_runtime, open_service
 
     call = BatchRequest.parse(body)

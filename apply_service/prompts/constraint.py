@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from apply_service.prompts.byte_pairs import BYTE_ALPHABET
-from apply_service.prompts.tokenizer import PROBE
+from apply_service.prompts.tokenizer import BYTE_ALPHABET, PROBE
 from apply_service.protocols import EditJob, TokenSet
 
 if TYPE_CHECKING:

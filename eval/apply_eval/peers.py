@@ -16,7 +16,7 @@ from apply_eval.datasets import read_rows
 from apply_eval.errors import DataError
 from apply_eval.numbers import print_table
 from apply_service.batch import PatchRequest, PatchSource
-from apply_service.batch.patch import apply_patch_request
+from apply_service.batch.run import apply_patch_request
 from apply_service.errors import ApplyError
 from apply_service.pipeline import apply
 from apply_service.target import Runtime, no_target

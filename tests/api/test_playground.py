@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from apply_service.api.auth import PAGE_PATHS
-from apply_service.api.playground import FILES
+from apply_service.api.pages import FILES
 from tests.api.layers import ALICE, BODY, bearer, layered, write_keys
 from tests.doubles import ScriptedRun
 

@@ -18,8 +18,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from apply_service.api import unread
-from apply_service.api.unread import KEPT_BYTES, LINGER_BYTES, UnreadBodies
+from apply_service.api import limits as unread
+from apply_service.api.limits import KEPT_BYTES, LINGER_BYTES, UnreadBodies
 from apply_service.clients.http import HttpClient
 from apply_service.errors import TooLarge, Unauthorized
 from apply_service.settings import Settings

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from apply_service.batch.edits import apply_edits
+from apply_service.batch.run import apply_edits
 from apply_service.deadline import Deadline
 from apply_service.errors import (
     CheckFailed,

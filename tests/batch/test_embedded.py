@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from apply_service.batch.edits import apply_edits, share_deadline
+from apply_service.batch.run import apply_edits, share_deadline
 from apply_service.build import build_runtime, open_service
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest

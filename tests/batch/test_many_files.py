@@ -8,7 +8,7 @@ import time
 import pytest
 
 from apply_service.batch import PatchRequest, PatchSource
-from apply_service.batch.patch import apply_patch_request
+from apply_service.batch.run import apply_patch_request
 
 N_FILES = 2000
 MOST_S = 10.0

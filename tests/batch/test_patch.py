@@ -3,7 +3,7 @@
 import pytest
 
 from apply_service.batch import PatchRequest, PatchSource
-from apply_service.batch.patch import apply_patch_request
+from apply_service.batch.run import apply_patch_request
 from apply_service.errors import CheckFailed, InvalidField, MalformedEdit, NeedsMoreContext, UnsupportedParameter
 from tests.edits.scripts import apply_patch
 from tests.edits.test_patch import DIFF, FILES, V4A

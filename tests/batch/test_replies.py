@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apply_service.batch import BatchMode, BatchResult, PatchRequest, PatchSource
-from apply_service.batch.patch import apply_patch_request
+from apply_service.batch.run import apply_patch_request
 from apply_service.errors import MalformedEdit
 
 FILES = {"a.py": "x = 1\n", "src/b.py": "y = 1\n"}

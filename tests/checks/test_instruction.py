@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.checks.instruction import unmet_order
+from apply_service.checks.relation import unmet_order
 
 BEFORE = "import old_helper\n\nclass Cart:\n    def add(self, item):\n        return old_helper(item)\n"
 AFTER = BEFORE.replace("return", "yield")

@@ -11,8 +11,7 @@ import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from apply_service.batch import BatchItem, PatchRequest, PatchSource
-from apply_service.batch.edits import apply_edits
-from apply_service.batch.patch import apply_patch_request
+from apply_service.batch.run import apply_edits, apply_patch_request
 from apply_service.clients.http import HttpClient, Model
 from apply_service.errors import (
     ApplyError,

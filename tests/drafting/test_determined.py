@@ -9,8 +9,7 @@ import pytest
 
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.drafter import CONSTRAINT, Completed, NoDraft, open_drafter
-from apply_service.prompts.compact import Compact
-from apply_service.prompts.compact_lines import LineConstraint
+from apply_service.prompts.compact import Compact, LineConstraint
 from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, Drafter, EditJob, SamplingParams, TokenSet
 from tests.adversarial import RandomDraft
 from tests.decoding.alone import decode_alone

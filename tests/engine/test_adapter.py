@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
 from apply_service.build import build_runtime
-from apply_service.engine.adapter import DOWN, PREFIX, UP, add_adapter
+from apply_service.engine.loading import DOWN, PREFIX, UP, add_adapter
 from apply_service.errors import ModelNotLoadable, SettingsError
 from apply_service.pipeline import read_edit
 from apply_service.registry import COPY_DRAFTERS

@@ -10,11 +10,19 @@ from typing import Any, cast
 import pytest
 import torch
 
-from apply_service.engine import loading, self_test_store
+from apply_service.engine import loading
+from apply_service.engine import self_test as self_test_store
 from apply_service.engine.attention import find_kernels
 from apply_service.engine.passes import Passes, PassOutput
-from apply_service.engine.self_test import SelfTest, attention_error, check_device_parts, replay_error
-from apply_service.engine.self_test_store import buckets_on, find_options, find_self_test
+from apply_service.engine.self_test import (
+    SelfTest,
+    attention_error,
+    buckets_on,
+    check_device_parts,
+    find_options,
+    find_self_test,
+    replay_error,
+)
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
 from apply_service.errors import EngineFailure, MissingDependency
 from tests.engine.plain_kernels import PLAIN

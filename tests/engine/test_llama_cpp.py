@@ -23,9 +23,8 @@ from apply_service.decoding.scheduler import Scheduler  # noqa: E402
 from apply_service.engine.llama_cpp import engine as engine_module  # noqa: E402
 from apply_service.engine.llama_cpp import model as model_module  # noqa: E402
 from apply_service.engine.llama_cpp.engine import LlamaEngine  # noqa: E402
-from apply_service.engine.llama_cpp.model import LlamaModel, open_library  # noqa: E402
-from apply_service.engine.llama_cpp.rows import SIZES as ROWS  # noqa: E402
-from apply_service.engine.llama_cpp.rows import RowTest, most_worthwhile, pass_times_of  # noqa: E402
+from apply_service.engine.llama_cpp.model import SIZES as ROWS  # noqa: E402
+from apply_service.engine.llama_cpp.model import LlamaModel, RowTest, most_worthwhile, open_library, pass_times_of  # noqa: E402  # noqa: E402
 from apply_service.errors import (  # noqa: E402
     ContextLimitExceeded,
     DeadlineExceeded,

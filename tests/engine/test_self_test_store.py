@@ -6,8 +6,7 @@ from pathlib import Path
 
 import torch
 
-from apply_service.engine.self_test import SelfTest
-from apply_service.engine.self_test_store import fingerprint, keep_self_test, read_self_test
+from apply_service.engine.self_test import SelfTest, fingerprint, keep_self_test, read_self_test
 from tests.engine.tiny_models import tiny_model
 
 FOUND = SelfTest((4, 8), 4, {4: 0.0, 8: 0.0, 1: 0.5}, {4: 0.0, 8: 0.0, 1: 0.0})

@@ -35,7 +35,7 @@ def test_bits_are_compared_once(tmp_path: Path) -> None:
 
 
 def test_a_second_start_tests_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apply_service.engine.self_test_store.run_self_test", counted := Counted(run_self_test))
+    monkeypatch.setattr("apply_service.engine.self_test.run_self_test", counted := Counted(run_self_test))
     started_again(tmp_path)
     assert counted.n_calls == 1
 

@@ -12,10 +12,9 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, MixtralConfig
 
-from apply_service.engine import self_test_store
+from apply_service.engine import self_test as self_test_store
 from apply_service.engine.eight_bit import EightBitLinear
-from apply_service.engine.self_test import SelfTest, run_self_test
-from apply_service.engine.self_test_store import find_self_test
+from apply_service.engine.self_test import SelfTest, find_self_test, run_self_test
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.engine.weights import (
     PIECE,

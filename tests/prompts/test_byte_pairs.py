@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from apply_service.models import embedded_directory
-from apply_service.prompts.byte_pairs import BytePairs
+from apply_service.prompts.tokenizer import BytePairs
 
 SPEC = json.loads((embedded_directory() / "tokenizer.json").read_text(encoding="utf-8"))
 OWN = BytePairs(SPEC["model"])

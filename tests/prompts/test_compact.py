@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import apply_service.types
 from apply_service.errors import ModelNotLoadable, Truncated
-from apply_service.prompts.compact import Compact, hints_of
-from apply_service.prompts.compact_lines import LOOK_AHEAD, LineVocabulary, control_tokens
+from apply_service.prompts.compact import LOOK_AHEAD, Compact, LineVocabulary, control_tokens, hints_of
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineOp, Prediction
 

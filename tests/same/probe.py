@@ -19,7 +19,7 @@ from zlib import crc32
 
 import apply_service
 from apply_service.batch import BatchItem, PatchRequest, PatchSource
-from apply_service.batch.patch import apply_patch_request
+from apply_service.batch.run import apply_patch_request
 from apply_service.errors import ApplyError
 from apply_service.pipeline import read_request, run
 from apply_service.protocols import EditJob

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from apply_service.engine.adapter import add_adapter
+from apply_service.engine.loading import add_adapter
 from apply_service.errors import FileNotReadable
 from apply_service.pipeline import read_edit
 from apply_service.prompts.by_model import open_prompt_format

@@ -8,8 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from apply_service.prompts.compact import Compact
-from apply_service.prompts.compact_lines import LineConstraint
+from apply_service.prompts.compact import Compact, LineConstraint
 from tests.training.edits import make_edits
 from training.corpus import Edit
 from training.corruption import corrupt_ops

@@ -21,8 +21,16 @@ import numpy.typing as npt
 
 from apply_service.engine.kv_cache import PREFILL_GRAIN, refuse_over_limit, settle
 from apply_service.engine.layout import Layout, WindowRows, pack
-from apply_service.engine.llama_cpp.model import LlamaModel, last_complaint
-from apply_service.engine.llama_cpp.rows import MOST_ROWS, SAMPLE, RowTest, measure_rows, most_worthwhile, pass_times_of
+from apply_service.engine.llama_cpp.model import (
+    MOST_ROWS,
+    SAMPLE,
+    LlamaModel,
+    RowTest,
+    last_complaint,
+    measure_rows,
+    most_worthwhile,
+    pass_times_of,
+)
 from apply_service.engine.numpy_local import choose
 from apply_service.errors import EngineFailure, ModelTooLarge
 from apply_service.protocols import Part, Session, TokenIds, Verification, Window

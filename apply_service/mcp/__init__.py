@@ -1,1 +1,0 @@
-"""MCP: the tool `edit_file` for coding agents."""
