@@ -7,19 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from apply_service.api import openai, responses
+from apply_service.api import code_apply, openai, responses
+from apply_service.api.app import shape_at
 from apply_service.api.chat_edit import MERCURY, MORPH
-from apply_service.api.errors import FlatErrorBody, OpenAIErrorDetail, error_model
+from apply_service.api.code_apply import SPELLINGS, CodeApplyAnswer, CodeApplyRequest, FlatErrorBody
 from apply_service.api.openai import (
-    SPELLINGS,
     ApplyOptions,
     ChatRequest,
-    CodeApplyAnswer,
-    CodeApplyRequest,
     CompletionAnswer,
     CompletionDetails,
     CompletionRequest,
     ModelCard,
+    OpenAIErrorDetail,
     Usage,
 )
 from apply_service.api.schema import EditOptions
@@ -29,14 +28,16 @@ from docs.tables import field_table, named_fields, table
 
 def paths() -> str:
     """Every route of the dialects."""
-    return table(("path", "what", "errors"), (*_rows(openai.router), *_rows(responses.router)))
+    return table(
+        ("path", "what", "errors"), (row for part in (openai, code_apply, responses) for row in _rows(part.router))
+    )
 
 
 def _rows(router: APIRouter) -> Iterator[tuple[str, str, str]]:
     shapes = {"OpenAIErrorBody": "OpenAI's", "FlatErrorBody": "flat"}
     for route in router.routes:
         path, methods, summary = (getattr(route, name) for name in ("path", "methods", "summary"))
-        yield f"`{next(iter(methods))} {path}`", summary, shapes[error_model(path).__name__]
+        yield f"`{next(iter(methods))} {path}`", summary, shapes[shape_at(path).model.__name__]
 
 
 def chat_fields() -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from apply_service.api.answer import NativeAnswer, UsageOut
-from apply_service.api.errors import NEVER_SENT, error_kinds, status_of
+from apply_service.api.errors import NATIVE, NEVER_SENT, error_kinds
 from apply_service.api.schema import NativeRequest
 from apply_service.cli import build_parser, commands_of
 from apply_service.commands.output import MEANINGS, exit_code
@@ -115,7 +115,7 @@ def errors() -> str:
 
 
 def _status(kind: type[ApplyError]) -> str:
-    return "never sent" if issubclass(kind, NEVER_SENT) else str(status_of(kind))
+    return "never sent" if issubclass(kind, NEVER_SENT) else str(NATIVE.status(kind))
 
 
 def request_fields() -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from apply_service.api.errors import ErrorDetail, error_body
+from apply_service.api.errors import NATIVE, ErrorDetail
 from apply_service.api.schema import BatchRequest
 from apply_service.batch import BatchMode, BatchResult, BatchStatus, FileAction, ItemStatus
 from apply_service.text.fidelity import SourceText, encode
@@ -161,6 +161,6 @@ class BatchAnswer(AnswerPart):
             values = {name: getattr(item, name) for name in BatchItemOut.model_fields if name != "answer"}
             with_bytes = number in numbers or item.source in paths
             values["answer"] = None if item.result is None else NativeAnswer.of(item.result, with_bytes=with_bytes)
-            values["error"] = None if item.error is None else error_body(item.error)["error"]
+            values["error"] = None if item.error is None else NATIVE.body(item.error)["error"]
             items.append(BatchItemOut.model_validate(values))
         return cls(mode=result.mode, status=result.status, items=items)

@@ -19,17 +19,26 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, Response
 
-from apply_service.api import native, openai, pages, responses
+from apply_service.api import code_apply, native, openai, pages, responses
 from apply_service.api.auth import AuthMiddleware
 from apply_service.api.calls import REQUEST_ID, CallMiddleware, note_outcome, this_call
 from apply_service.api.dialect import state_of
-from apply_service.api.errors import ErrorBody, from_status
+from apply_service.api.errors import NATIVE, ErrorBody, ErrorShape, from_status
 from apply_service.api.keys import hold_keys
 from apply_service.api.limits import RATE_HEADERS, BodyBudget, LimitMiddleware, UnreadBodies
 from apply_service.api.metrics import Metrics
 from apply_service.errors import NotReady
 from apply_service.service import Service
 from apply_service.settings import Settings
+
+DIALECTS = (native, openai, code_apply, responses)
+"""A dialect's module has its routes (`router`), and how errors are told at its paths (`ERRORS`)."""
+SHAPES: dict[str, ErrorShape] = {start: shape for dialect in DIALECTS for start, shape in dialect.ERRORS.items()}
+
+
+def shape_at(path: str) -> ErrorShape:
+    """How errors are told at a path: as its dialect does, by the longest beginning that is known."""
+    return SHAPES.get(max(filter(path.startswith, SHAPES), key=len, default=""), NATIVE)
 
 
 def create_app(service: Service, settings: Settings) -> FastAPI:
@@ -51,7 +60,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         middleware=[  # outermost first
             Middleware(UnreadBodies),
             *([Middleware(CORSMiddleware, expose_headers=exposed, **cors_rules)] if cors else []),
-            Middleware(CallMiddleware, on_end=metrics.observe_call),
+            Middleware(CallMiddleware, on_end=metrics.observe_call, shape_at=shape_at),
             Middleware(
                 AuthMiddleware,
                 keys=keys,
@@ -64,7 +73,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
     )
     app.state.service, app.state.settings, app.state.metrics, app.state.budget = service, settings, metrics, budget
     app.state.keys = keys
-    for part in (native.router, openai.router, responses.router, router, *pages.playground_routers(settings)):
+    for part in (*(dialect.router for dialect in DIALECTS), router, *pages.playground_routers(settings)):
         app.include_router(part)
     app.add_exception_handler(HTTPException, on_http_error)
     service.observe(note_outcome)

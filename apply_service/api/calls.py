@@ -21,7 +21,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apply_service.api.errors import error_json, headers_of, status_of
+from apply_service.api.errors import NATIVE, ErrorShape
 from apply_service.api.keys import NO_KEY, Key
 from apply_service.api.pages import NO_PAGE
 from apply_service.errors import REPORT_LOG, ApplyError, EngineFailure, Unauthorized
@@ -99,19 +99,25 @@ def note_outcome(ticket: Ticket) -> None:
         call.note_error(ticket.terminal)
 
 
-def error_response(error: ApplyError, path: str) -> Response:
-    """The response for an error at this path."""
-    body, headers = error_json(error, path), headers_of(error, path)
-    return Response(body, status_of(error, path), headers, media_type="application/json")
+def error_response(error: ApplyError, shape: ErrorShape) -> Response:
+    """The response for an error in the shape of a dialect."""
+    return Response(shape.json(error), shape.status(type(error)), shape.headers(error), media_type="application/json")
 
 
 class CallMiddleware:
     """Gives every request an id, one log line and one answer, whatever is raised below.  It also catches foreign
     exceptions, because the server would log their messages, which may quote code."""
 
-    def __init__(self, app: ASGIApp, on_end: Callable[[HttpCall, Scope, int, float], None] = lambda *_: None) -> None:
-        """`on_end` gets the status (499 if none was sent) and the seconds."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        on_end: Callable[[HttpCall, Scope, int, float], None] = lambda *_: None,
+        shape_at: Callable[[str], ErrorShape] = lambda _: NATIVE,
+    ) -> None:
+        """`on_end` gets the status (499 if none was sent) and the seconds.  `shape_at`: how errors are told at a
+        path."""
         self._app = app
+        self._shape_at = shape_at
         self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -139,7 +145,7 @@ class CallMiddleware:
         async def refuse(error: ApplyError) -> None:
             call.note_error(error)
             if not has_begun:  # an answer that has begun stays unfinished: the connection is then closed
-                await error_response(error, scope["path"])(scope, receive, send_on)
+                await error_response(error, self._shape_at(scope["path"]))(scope, receive, send_on)
 
         try:
             await self._app(scope, receive, send_on)

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from apply_service.api.calls import this_call
-from apply_service.api.errors import codes_by_status, error_json, error_model
+from apply_service.api.errors import NATIVE, ErrorShape
 from apply_service.api.limits import declared_bytes
 from apply_service.deadline import cancelled_error
 from apply_service.errors import ApplyError, TooLarge, UnknownModel, UnsupportedMediaType
@@ -50,6 +50,7 @@ class ReplyWriter(Protocol):
 
     error_event: str
     """The name of the event that ends a stream with an error; may be empty."""
+    errors: ErrorShape
 
     def whole(self, result: ApplyResult) -> str: ...
     def frames(self, event: ApplyEvent) -> Iterable[bytes]: ...
@@ -181,7 +182,7 @@ async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *,
                     yield piece
         except ApplyError as error:
             call.note_error(error)
-            yield sse_event(error_json(error, request.scope["path"]), reply.error_event)
+            yield sse_event(reply.errors.json(error), reply.error_event)
 
     rest = pieces()
     first = await anext(rest)  # until here an error can still have a status
@@ -192,10 +193,16 @@ async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *,
 
 
 # -- the OpenAPI page --------------------------------------------------------------------------------------------------
-def documented(path: str, body: type[BaseModel], answer: type[BaseModel], events: Sequence[str] = ()) -> dict[str, Any]:
+def documented(
+    path: str,
+    body: type[BaseModel],
+    answer: type[BaseModel],
+    events: Sequence[str] = (),
+    errors: ErrorShape = NATIVE,
+) -> dict[str, Any]:
     """The OpenAPI description of a POST route.  `events`: the kinds of events in its stream, if it has one.  An event
     without a name is a `message`."""
-    responses: dict[int | str, Any] = {200: {"description": "The answer.", "model": answer}, **error_responses(path)}
+    responses: dict[int | str, Any] = {200: {"description": "The answer.", "model": answer}, **error_responses(errors)}
     if events:
         event = {"event": {"type": "string", "enum": list(events)}, "data": {"type": "string"}}
         schema = {"type": "object", "properties": event, "required": ["data"]}
@@ -205,12 +212,11 @@ def documented(path: str, body: type[BaseModel], answer: type[BaseModel], events
     return {"path": path, "response_model": None, "responses": responses, "openapi_extra": extra}
 
 
-def error_responses(path: str) -> dict[int | str, Any]:
+def error_responses(errors: ErrorShape) -> dict[int | str, Any]:
     """The OpenAPI description of each error status, with its codes."""
-    model = error_model(path)
     return {
-        status: {"description": "Error codes: " + ", ".join(codes) + ".", "model": model}
-        for status, codes in codes_by_status(path).items()
+        status: {"description": "Error codes: " + ", ".join(codes) + ".", "model": errors.model}
+        for status, codes in errors.codes_by_status().items()
     }
 
 

@@ -1,16 +1,13 @@
-"""The HTTP status of each error, its JSON in each dialect, and the translation of foreign errors.
+"""The HTTP status of each error, its JSON in the native dialect, and the translation of foreign errors.
 
-Native: `{"error": {code, message, value, limit, remedy}}`.  OpenAI-like paths add `type` and `param`, and have OpenAI's
-codes and statuses, so that its SDKs raise their own classes; their message includes the remedy, because clients show
-only the message.  On `/v1/code/`, `error` is the message and the other fields
-stand beside it.  Only this module translates errors of pydantic and Starlette into those of `errors.py`.
+Native: `{"error": {code, message, value, limit, remedy}}`.  Another dialect has its own `ErrorShape` beside its routes.
+Only this module translates errors of pydantic and Starlette into those of `errors.py`.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, get_args
@@ -47,18 +44,6 @@ RETRY_AFTER_S = 1
 MAX_VALUE_CHARS = 200
 """An error quotes at most this much of the offending value."""
 
-FLAT_PATH = "/v1/code/"
-OPENAI_PATHS = (
-    *(f"/v1/{base}{name}" for base in ("", "apply/") for name in ("chat/", "completions", "models")),
-    "/v1/responses",
-)
-OPENAI_CODES: Mapping[type[ApplyError], tuple[str, str]] = {
-    errors.Unauthorized: ("invalid_api_key", "Incorrect API key provided: "),
-    errors.UnknownModel: ("model_not_found", ""),
-    errors.ContextLimitExceeded: ("context_length_exceeded", "This model's maximum context length is {limit} tokens: "),
-}
-"""Where OpenAI has a code of its own for an error; and how its message begins, as some clients go by the words."""
-
 
 class _Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -82,37 +67,60 @@ class ErrorBody(_Shape):
     error: ErrorDetail
 
 
-class OpenAIErrorDetail(ErrorDetail):
-    message: str = Field(description="What is wrong, and what to do.")
-    type: str = Field(description="`invalid_request_error`, `rate_limit_error` or `server_error`.")
-    param: str | None = Field(description="The field at fault, where it does not exist.")
-
-
-class OpenAIErrorBody(_Shape):
-    """An error on the OpenAI-like paths; its message also says what to do."""
-
-    error: OpenAIErrorDetail
-
-
-class FlatErrorBody(ErrorDetail):
-    """An error on `/v1/code/apply`."""
-
-    error: str = Field(description="What is wrong, and what to do.")
-
-
 # -- out ---------------------------------------------------------------------------------------------------------------
-def status_of(error: ApplyError | type[ApplyError], path: str = "") -> int:
-    """The HTTP status of an error, or of a class of errors, at this path.  OpenAI has 400 where the native API has 422,
-    and for a context that is too long."""
-    kind = error if isinstance(error, type) else type(error)
-    status = next(STATUS[base] for base in kind.__mro__ if base in STATUS)
-    is_400 = path.startswith(OPENAI_PATHS) and (status == 422 or issubclass(kind, errors.ContextLimitExceeded))
-    return 400 if is_400 else status
+class ErrorShape:
+    """How a dialect tells errors: status, code, headers and JSON.  This is the native one; others differ from it."""
+
+    model: type[BaseModel] = ErrorBody
+
+    def status(self, kind: type[ApplyError]) -> int:
+        """The HTTP status of a class of errors."""
+        return next(STATUS[base] for base in kind.__mro__ if base in STATUS)
+
+    def code(self, kind: type[ApplyError]) -> str:
+        return kind.code
+
+    def headers(self, error: ApplyError) -> dict[str, str]:
+        """The headers of its response."""
+        headers = {}
+        if isinstance(error, errors.Unauthorized):
+            headers["WWW-Authenticate"] = "Bearer"
+        if isinstance(error, errors.Overloaded | errors.NotReady):
+            headers["Retry-After"] = str(RETRY_AFTER_S)
+        return headers
+
+    def body(self, error: ApplyError) -> dict[str, Any]:
+        """The body of its response.  It can always be encoded as JSON."""
+        return {"error": details_of(error)}
+
+    def json(self, error: ApplyError) -> str:
+        # ASCII only: an offending value may hold lone surrogates, which UTF-8 cannot.
+        return json.dumps(self.body(error), ensure_ascii=True)
+
+    def codes_by_status(self) -> dict[int, list[str]]:
+        """The codes of each status, for the documentation."""
+        table: dict[int, list[str]] = {}
+        for kind in error_kinds():
+            if not kind.__subclasses__() and not issubclass(kind, NEVER_SENT):
+                table.setdefault(self.status(kind), []).append(self.code(kind))
+        return dict(sorted(table.items()))
 
 
-def code_of(kind: type[ApplyError], path: str = "") -> str:
-    """The code of a class of errors at this path."""
-    return OPENAI_CODES[kind][0] if kind in OPENAI_CODES and path.startswith(OPENAI_PATHS) else kind.code
+NATIVE = ErrorShape()
+
+
+def details_of(error: ApplyError) -> dict[str, Any]:
+    """The values of `ErrorDetail`."""
+    details: dict[str, Any] = {name: _jsonable(value) for name, value in error.as_dict().items()}
+    if error.readings:
+        details["readings"] = error.readings  # diffs are long, and whole
+    return details
+
+
+def with_remedy(details: Mapping[str, Any]) -> str:
+    """The message and what to do, for clients that show only the message."""
+    message, remedy = details["message"], details["remedy"]
+    return f"{message.rstrip('.')}. {remedy[:1].upper()}{remedy[1:]}" if remedy else message
 
 
 def error_kinds(kind: type[ApplyError] = ApplyError) -> Iterator[type[ApplyError]]:
@@ -121,60 +129,6 @@ def error_kinds(kind: type[ApplyError] = ApplyError) -> Iterator[type[ApplyError
         yield kind
     for child in kind.__subclasses__():
         yield from error_kinds(child)
-
-
-def codes_by_status(path: str = "") -> dict[int, list[str]]:
-    """The codes of each status at this path, for the documentation."""
-    table: dict[int, list[str]] = {}
-    for kind in error_kinds():
-        if not kind.__subclasses__() and not issubclass(kind, NEVER_SENT):
-            table.setdefault(status_of(kind, path), []).append(code_of(kind, path))
-    return dict(sorted(table.items()))
-
-
-def headers_of(error: ApplyError, path: str = "") -> dict[str, str]:
-    """The headers of an error's response at this path."""
-    headers = {}
-    if isinstance(error, errors.Unauthorized):
-        headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, errors.Overloaded | errors.NotReady):
-        headers["Retry-After"] = str(RETRY_AFTER_S)
-    if isinstance(error, errors.Overloaded) and path.startswith(FLAT_PATH):  # what Relace's clients read of a 429
-        reset = str(int(time.time()) + RETRY_AFTER_S)
-        headers |= {"X-RateLimit-Limit": str(error.limit), "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}
-    return headers
-
-
-def error_model(path: str) -> type[BaseModel]:
-    """The documented shape of errors at this path."""
-    if path.startswith(FLAT_PATH):
-        return FlatErrorBody
-    return OpenAIErrorBody if path.startswith(OPENAI_PATHS) else ErrorBody
-
-
-def error_body(error: ApplyError, path: str = "") -> dict[str, Any]:
-    """The error's body at this path (by default the native one).  It can always be encoded as JSON."""
-    details: dict[str, Any] = {name: _jsonable(value) for name, value in error.as_dict().items()}
-    if error.readings:
-        details["readings"] = error.readings  # diffs are long, and whole
-    shape = error_model(path)
-    if shape is ErrorBody:
-        return {"error": details}
-    message, remedy = details["message"], details["remedy"]
-    if remedy:
-        message = f"{message.rstrip('.')}. {remedy[:1].upper()}{remedy[1:]}"
-    if shape is FlatErrorBody:
-        return {"error": message, **details}
-    message = OPENAI_CODES.get(type(error), ("", ""))[1].format(limit=error.limit) + message
-    details["code"], status = code_of(type(error), path), status_of(error, path)
-    kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
-    param = error.value if isinstance(error, UnknownField) else None
-    return {"error": {**details, "message": message, "type": kind, "param": param}}
-
-
-def error_json(error: ApplyError, path: str = "") -> str:
-    # ASCII only: an offending value may hold lone surrogates, which UTF-8 cannot.
-    return json.dumps(error_body(error, path), ensure_ascii=True)
 
 
 def _jsonable(value: object) -> object:

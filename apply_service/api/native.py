@@ -16,6 +16,7 @@ from fastapi import APIRouter, Request, Response
 from apply_service.api.answer import VERDICT, BatchAnswer, HunkEvent, NativeAnswer
 from apply_service.api.calls import this_call
 from apply_service.api.dialect import admissible, documented, read_call, respond, sse_event, state_of, watch_client
+from apply_service.api.errors import NATIVE
 from apply_service.api.schema import BatchRequest, NativeRequest
 from apply_service.batch import BatchResult
 from apply_service.batch.run import apply_edits, apply_patch_request, share_deadline
@@ -23,6 +24,7 @@ from apply_service.errors import ApplyError
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 
 EVENTS = ("token", "hunk", "verdict", "final", "error")
+ERRORS = {"/": NATIVE}
 router = APIRouter()
 
 
@@ -30,6 +32,7 @@ class NativeReply:
     """Writes results as `NativeAnswer`s (`ReplyWriter`), with the file's bytes if it came as bytes."""
 
     error_event = "error"
+    errors = NATIVE
 
     def __init__(self, *, with_bytes: bool) -> None:
         self._with_bytes = with_bytes

@@ -1,8 +1,7 @@
-"""The dialects of other services: OpenAI's chats, completions and models, and Morph's and Relace's `/v1/code/apply`.
+"""OpenAI's chats, completions and models.
 
 `/v1/chat/completions` and `/v1/apply/chat/completions` take Morph's tags or a prediction, `/v1/apply/completions` takes
-a chat with Mercury's tags, `/v1/completions` a tagged prompt.  `chat_edit` reads the edit.  `/v1/code/apply` is the
-structured endpoint of Morph and Relace: its answer and errors are its own, its stream is OpenAI's.
+a chat with Mercury's tags, `/v1/completions` a tagged prompt.  `chat_edit` reads the edit.
 
 Clients of these paths do not look at verdicts, so an answer with an error of a check is refused (`refuse_unseen`).  A
 stream holds its text back until nothing can replace it: another strategy, or the original's line ends, may change
@@ -22,7 +21,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from apply_service.api.answer import AnswerPart, NativeAnswer, UsageOut
 from apply_service.api.calls import this_call
@@ -38,14 +37,18 @@ from apply_service.api.dialect import (
     state_of,
     watch_client,
 )
+from apply_service.api.errors import ErrorDetail, ErrorShape, details_of, with_remedy
 from apply_service.api.schema import MAX_SEED, EditOptions, RequestModel
 from apply_service.deadline import Deadline
 from apply_service.errors import (
     ApplyError,
     CheckFailed,
+    ContextLimitExceeded,
     ResultError,
     StreamReplaced,
     Truncated,
+    Unauthorized,
+    UnknownField,
     UnknownModel,
     UnsupportedParameter,
 )
@@ -266,52 +269,57 @@ class CompletionRequest(CompletionFields):
         return read_chat([], [prompt], None, tags, max_anchored)
 
 
-# -- code/apply -------------------------------------------------------------------------------------------------------
-SPELLINGS = {
-    "initial_code": "initialCode",
-    "edit_snippet": "editSnippet",
-    "instruction": "instructions",
-    "relace_metadata": "relaceMetadata",
+# -- errors ------------------------------------------------------------------------------------------------------------
+OPENAI_CODES: Mapping[type[ApplyError], tuple[str, str]] = {
+    Unauthorized: ("invalid_api_key", "Incorrect API key provided: "),
+    UnknownModel: ("model_not_found", ""),
+    ContextLimitExceeded: ("context_length_exceeded", "This model's maximum context length is {limit} tokens: "),
 }
-"""Field -> its other spelling.  Only one of them may be sent."""
+"""Where OpenAI has a code of its own for an error; and how its message begins, as some clients go by the words."""
 
 
-def _spelled(name: str, default: Any, description: str) -> Any:
-    return Field(default, validation_alias=AliasChoices(name, SPELLINGS[name]), description=description)
+class OpenAIErrorDetail(ErrorDetail):
+    message: str = Field(description="What is wrong, and what to do.")
+    type: str = Field(description="`invalid_request_error`, `rate_limit_error` or `server_error`.")
+    param: str | None = Field(description="The field at fault, where it does not exist.")
 
 
-def _with_spellings(schema: dict[str, Any]) -> None:
-    """Add the other spelling of each field to the schema of `CodeApplyRequest`."""
-    needed = schema.pop("required")
-    for name, other in SPELLINGS.items():
-        schema["properties"][other] = schema["properties"][name]
-    choices = [{"oneOf": [{"required": [name]}, {"required": [SPELLINGS[name]]}]} for name in needed]
-    unmixed = [{"not": {"required": [name, other]}} for name, other in SPELLINGS.items() if name not in needed]
-    schema["allOf"] = [*choices, *unmixed]
+class OpenAIErrorBody(BaseModel):
+    """An error on the OpenAI-like paths; its message also says what to do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    error: OpenAIErrorDetail
 
 
-class CodeApplyRequest(EditBody):
-    """One edit of one file.  A field that is not listed is refused by name."""
+class OpenAIErrors(ErrorShape):
+    """Errors as OpenAI tells them, with its codes and statuses, so that its SDKs raise their own classes.  The message
+    includes the remedy, because clients show only the message."""
 
-    model_config = ConfigDict(json_schema_extra=_with_spellings)
+    model = OpenAIErrorBody
 
-    initial_code: str = _spelled("initial_code", ..., "The file as it is.")
-    edit_snippet: str = _spelled("edit_snippet", ..., "The edit.")
-    instruction: str | None = _spelled("instruction", None, "What the edit is to do, in words.")
-    relace_metadata: Any = _spelled("relace_metadata", None, "Its `file_path` is the file's name; no other effect.")
+    def status(self, kind: type[ApplyError]) -> int:
+        """OpenAI has 400 where the native API has 422, and for a context that is too long."""
+        status = super().status(kind)
+        return 400 if status == 422 or issubclass(kind, ContextLimitExceeded) else status
 
-    @property
-    def with_usage(self) -> bool:
-        return True
+    def code(self, kind: type[ApplyError]) -> str:
+        return OPENAI_CODES[kind][0] if kind in OPENAI_CODES else kind.code
+
+    def body(self, error: ApplyError) -> dict[str, Any]:
+        details, status = details_of(error), self.status(type(error))
+        message = OPENAI_CODES.get(type(error), ("", ""))[1].format(limit=error.limit) + with_remedy(details)
+        kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
+        param = error.value if isinstance(error, UnknownField) else None
+        details |= {"code": self.code(type(error)), "message": message, "type": kind, "param": param}
+        return {"error": details}
 
 
-class CodeApplyAnswer(AnswerPart):
-    """The merged file, twice: clients read either name."""
-
-    mergedCode: str  # noqa: N815 - the clients' spelling
-    merged_code: str
-    usage: Usage
-    apply_service: dict[str, Any] = Field(description=REPORT_TEXT)
+OPENAI = OpenAIErrors()
+ERRORS: Mapping[str, ErrorShape] = dict.fromkeys(
+    (f"/v1/{base}{name}" for base in ("", "apply/") for name in ("chat/", "completions", "models")), OPENAI
+)
+"""The paths of this dialect, known or not, by how they begin."""
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -391,6 +399,7 @@ class OpenAIReply:
     """The `ReplyWriter` of the chat and completion endpoints.  All chunks share id, time and model."""
 
     error_event = ""
+    errors: ErrorShape = OPENAI
 
     def __init__(self, edit: ChatEdit, call: EditBody, settings: Settings) -> None:
         self._edit = edit
@@ -502,14 +511,6 @@ class OpenAIReply:
         return sse_event(json.dumps({**self._head, "object": kind, "choices": choices, **more}, ensure_ascii=False))
 
 
-class CodeApplyReply(OpenAIReply):
-    """The `ReplyWriter` of `/v1/code/apply`: OpenAI's chunks, but its own answer."""
-
-    def _answer(self, result: ApplyResult) -> dict[str, Any]:
-        code = {"mergedCode": result.merged_code, "merged_code": result.merged_code}
-        return {**code, "usage": usage_of(result.stats), "apply_service": report_of(result)}
-
-
 def pieces(text: str) -> Iterator[str]:
     """The text in pieces of whole lines, of about `PIECE_CHARS` characters."""
     start = 0
@@ -525,8 +526,10 @@ router = APIRouter()
 CHAT_SUMMARY = "Apply one edit, asked as a chat"
 
 
-@router.post(**documented("/v1/apply/chat/completions", ChatRequest, CompletionAnswer, EVENTS), summary=CHAT_SUMMARY)
-@router.post(**documented("/v1/chat/completions", ChatRequest, CompletionAnswer, EVENTS), summary=CHAT_SUMMARY)
+@router.post(
+    **documented("/v1/apply/chat/completions", ChatRequest, CompletionAnswer, EVENTS, OPENAI), summary=CHAT_SUMMARY
+)
+@router.post(**documented("/v1/chat/completions", ChatRequest, CompletionAnswer, EVENTS, OPENAI), summary=CHAT_SUMMARY)
 async def chat(request: Request) -> Response:
     """The user message holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted; or
     `prediction` is the file and the user message the edit. Anything else is refused: `not_an_edit`. With
@@ -535,7 +538,7 @@ async def chat(request: Request) -> Response:
     return await apply_chat(request, ChatRequest, OpenAIReply)
 
 
-@router.post(**documented("/v1/apply/completions", ChatRequest, CompletionAnswer, EVENTS), summary=CHAT_SUMMARY)
+@router.post(**documented("/v1/apply/completions", ChatRequest, CompletionAnswer, EVENTS, OPENAI), summary=CHAT_SUMMARY)
 async def mercury_chat(request: Request) -> Response:
     """As chat completions, tagged `<|original_code|>FILE<|/original_code|>` and
     `<|update_snippet|>EDIT<|/update_snippet|>`, each tag on a line of its own.
@@ -544,7 +547,7 @@ async def mercury_chat(request: Request) -> Response:
 
 
 @router.post(
-    **documented("/v1/completions", CompletionRequest, CompletionAnswer, EVENTS),
+    **documented("/v1/completions", CompletionRequest, CompletionAnswer, EVENTS, OPENAI),
     summary="Apply one edit, asked as a tagged prompt",
 )
 async def completion(request: Request) -> Response:
@@ -617,19 +620,6 @@ async def respond_with_choices(request: Request, wanted: ApplyRequest, reply: Op
     return Response(body, media_type="application/json")
 
 
-@router.post(
-    **documented("/v1/code/apply", CodeApplyRequest, CodeApplyAnswer, EVENTS),
-    summary="Apply one edit, file and edit in fields of their own",
-)
-async def code_apply(request: Request) -> Response:
-    """With `stream: true`: OpenAI's chunks, the last but one with `usage`, then `[DONE]`."""
-    call = await read_call(request, CodeApplyRequest.parse)
-    edit = ChatEdit(call.initial_code, call.edit_snippet, call.instruction or "")
-    said = call.relace_metadata if isinstance(call.relace_metadata, dict) else {}
-    path = call.apply_service.path or said.get("file_path", said.get("filePath"))
-    return await apply_edit(request, edit, call, CodeApplyReply, path=path if isinstance(path, str) else None)
-
-
 # -- models ------------------------------------------------------------------------------------------------------------
 class ModelCard(BaseModel):
     id: str
@@ -653,15 +643,15 @@ def _cards(request: Request) -> dict[str, ModelCard]:
     return {name: ModelCard(id=name, created=STARTED, alias_of=model) for name, model in alias_of.items()}
 
 
-@router.get("/v1/apply/models", summary=ALL, responses=error_responses("/v1/models"))
-@router.get("/v1/models", summary=ALL, responses=error_responses("/v1/models"))
+@router.get("/v1/apply/models", summary=ALL, responses=error_responses(OPENAI))
+@router.get("/v1/models", summary=ALL, responses=error_responses(OPENAI))
 async def models(request: Request) -> ModelList:
     cards = _cards(request).values()
     return ModelList(data=[card for card in cards if card.alias_of is None or card.id not in FOREIGN_MODELS])
 
 
-@router.get("/v1/apply/models/{name:path}", summary=ONE, responses=error_responses("/v1/models"))
-@router.get("/v1/models/{name:path}", summary=ONE, responses=error_responses("/v1/models"))
+@router.get("/v1/apply/models/{name:path}", summary=ONE, responses=error_responses(OPENAI))
+@router.get("/v1/models/{name:path}", summary=ONE, responses=error_responses(OPENAI))
 async def model(request: Request, name: str) -> ModelCard:
     cards = _cards(request)
     if name not in cards:

@@ -18,6 +18,7 @@ from apply_service.api.chat_edit import ChatEdit, TagSet, read_chat
 from apply_service.api.dialect import documented, sse_event
 from apply_service.api.openai import (
     NEUTRAL,
+    OPENAI,
     REPORT_TEXT,
     EditBody,
     OpenAIBody,
@@ -37,6 +38,7 @@ EVENTS = (
     *("response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed"),
     "error",
 )
+ERRORS = {PATH: OPENAI}
 router = APIRouter()
 
 
@@ -173,7 +175,9 @@ class ResponsesReply(OpenAIReply):
         return sse_event(json.dumps(numbered, ensure_ascii=False), name)
 
 
-@router.post(**documented(PATH, ResponsesRequest, ResponsesAnswer, EVENTS), summary="Apply one edit, as a response")
+@router.post(
+    **documented(PATH, ResponsesRequest, ResponsesAnswer, EVENTS, OPENAI), summary="Apply one edit, as a response"
+)
 async def responses(request: Request) -> Response:
     """The input holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted; anything else
     is refused: `not_an_edit`.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from apply_service.api.dialect import SSE, sse_event
-from apply_service.api.errors import error_json, headers_of, status_of
+from apply_service.api.errors import NATIVE
 from apply_service.api.native import NativeReply
 from apply_service.types import ApplyEvent, FinalEvent, TokenEvent
 from editor_plugins.contract.cases import EDITS, ERRORS, EditCase, ErrorCase, result_of
@@ -75,10 +75,10 @@ def _edit_fixture(case: EditCase) -> dict[str, Any]:
 
 
 def _error_fixture(case: ErrorCase) -> dict[str, Any]:
-    whole = _answer(status_of(case.error), JSON_TYPE, error_json(case.error), headers_of(case.error))
+    whole = _answer(NATIVE.status(type(case.error)), JSON_TYPE, NATIVE.json(case.error), NATIVE.headers(case.error))
     reply = NativeReply(with_bytes=False)
     frames = [frame for text in case.tokens for frame in reply.frames(TokenEvent(text))]
-    stream = _stream([*frames, sse_event(error_json(case.error), reply.error_event)]) if frames else whole
+    stream = _stream([*frames, sse_event(NATIVE.json(case.error), reply.error_event)]) if frames else whole
     return {"name": case.name, "about": case.about, "request": ERROR_REQUEST, "reply": whole, "stream": stream}
 
 

@@ -4,16 +4,11 @@ import json
 
 import pytest
 
+from apply_service.api.app import shape_at
 from apply_service.api.calls import error_response
-from apply_service.api.errors import (
-    OPENAI_CODES,
-    FlatErrorBody,
-    OpenAIErrorBody,
-    error_body,
-    error_kinds,
-    error_model,
-    status_of,
-)
+from apply_service.api.code_apply import FlatErrorBody
+from apply_service.api.errors import NATIVE, error_kinds
+from apply_service.api.openai import OPENAI_CODES, OpenAIErrorBody
 from apply_service.errors import (
     ApplyError,
     CheckFailed,
@@ -36,7 +31,7 @@ OPENAI = (
     "/v1/apply/models",
     "/v1/responses",
 )
-NATIVE = ("/v1/apply", "/v1/apply/batch", "/healthz", "/", "/v1/chat", "/v2/chat/completions")
+NATIVE_PATHS = ("/v1/apply", "/v1/apply/batch", "/healthz", "/", "/v1/chat", "/v2/chat/completions")
 TYPES = {4: "invalid_request_error", 5: "server_error"}
 
 
@@ -45,9 +40,9 @@ def test_every_error_has_every_shape(kind: type[ApplyError]) -> None:
     error = kind("What is wrong.", value="x", limit=3, remedy="do this")
     facts = {"code": kind.code, "value": "x", "limit": 3, "remedy": "do this"}
     for path in OPENAI:
-        body = json.loads(error_response(error, path).body)
+        body = json.loads(error_response(error, shape_at(path)).body)
         assert OpenAIErrorBody.model_validate(body)
-        expected = "rate_limit_error" if status_of(error) == 429 else TYPES[status_of(error) // 100]
+        expected = "rate_limit_error" if NATIVE.status(type(error)) == 429 else TYPES[NATIVE.status(type(error)) // 100]
         code, words = OPENAI_CODES.get(kind, (kind.code, ""))
         assert body["error"] == {
             **facts,
@@ -56,47 +51,52 @@ def test_every_error_has_every_shape(kind: type[ApplyError]) -> None:
             "type": expected,
             "param": body["error"]["param"],
         }
-    flat = json.loads(error_response(error, "/v1/code/apply").body)
+    flat = json.loads(error_response(error, shape_at("/v1/code/apply")).body)
     assert FlatErrorBody.model_validate(flat)
     assert flat == {**facts, "error": "What is wrong. Do this", "message": "What is wrong."}
-    for path in NATIVE:
-        assert error_body(error, path) == {"error": {**facts, "message": "What is wrong."}}
+    for path in NATIVE_PATHS:
+        assert shape_at(path).body(error) == {"error": {**facts, "message": "What is wrong."}}
 
 
 def test_the_shape_is_documented_as_it_is() -> None:
-    assert {error_model(path) for path in OPENAI} == {OpenAIErrorBody}
-    assert error_model("/v1/code/apply") is FlatErrorBody
-    assert not {error_model(path) for path in NATIVE} & {OpenAIErrorBody, FlatErrorBody}
+    assert {shape_at(path).model for path in OPENAI} == {OpenAIErrorBody}
+    assert shape_at("/v1/code/apply").model is FlatErrorBody
+    assert not {shape_at(path).model for path in NATIVE_PATHS} & {OpenAIErrorBody, FlatErrorBody}
 
 
 def test_statuses_are_openais_at_its_paths() -> None:
     """Its SDKs choose the class of what they raise by the status."""
     expected = {Unauthorized: 401, UnknownModel: 404, ContextLimitExceeded: 400, InvalidField: 400, CheckFailed: 400}
     for path in OPENAI:
-        assert {kind: status_of(kind, path) for kind in expected} == expected
-        assert {kind: error_response(kind("m"), path).status_code for kind in expected} == expected
-    assert (status_of(ContextLimitExceeded, "/v1/code/apply"), status_of(InvalidField, "/v1/apply")) == (413, 422)
+        assert {kind: shape_at(path).status(kind) for kind in expected} == expected
+        assert {kind: error_response(kind("m"), shape_at(path)).status_code for kind in expected} == expected
+    assert (shape_at("/v1/code/apply").status(ContextLimitExceeded), shape_at("/v1/apply").status(InvalidField)) == (
+        413,
+        422,
+    )
 
 
 def test_a_field_that_does_not_exist_is_the_param() -> None:
-    error = error_body(UnknownField("m", value="tools"), "/v1/chat/completions")["error"]
+    error = shape_at("/v1/chat/completions").body(UnknownField("m", value="tools"))["error"]
     assert error["param"] == "tools"
-    assert error_body(InvalidField("m", value="v"), "/v1/chat/completions")["error"]["param"] is None
+    assert shape_at("/v1/chat/completions").body(InvalidField("m", value="v"))["error"]["param"] is None
 
 
 def test_an_error_without_a_remedy_is_its_message() -> None:
-    assert error_body(InvalidField("Wrong."), "/v1/code/apply")["error"] == "Wrong."
+    assert shape_at("/v1/code/apply").body(InvalidField("Wrong."))["error"] == "Wrong."
 
 
 @pytest.mark.parametrize("value", ["\ud800", float("nan"), {"k": ("x" * 300, 1)}, b"\xff"])
 def test_any_value_can_be_sent(value: object) -> None:
     for path in ("/v1/chat/completions", "/v1/code/apply", "/v1/apply"):
-        body = error_response(InvalidField("\ud800", value=value), path).body
+        body = error_response(InvalidField("\ud800", value=value), shape_at(path)).body
         assert json.loads(bytes(body).decode("utf-8"))
 
 
 def test_overload_at_the_flat_path_tells_its_limit() -> None:
-    flat = error_response(Overloaded("full", limit=8), "/v1/code/apply").headers
+    flat = error_response(Overloaded("full", limit=8), shape_at("/v1/code/apply")).headers
     assert (flat["x-ratelimit-limit"], flat["x-ratelimit-remaining"]) == ("8", "0")
-    assert "x-ratelimit-limit" not in error_response(Overloaded("full", limit=8), "/v1/apply").headers
-    assert "x-ratelimit-limit" not in error_response(RateLimited("m"), "/v1/code/apply").headers, "its layer tells it"
+    assert "x-ratelimit-limit" not in error_response(Overloaded("full", limit=8), shape_at("/v1/apply")).headers
+    assert "x-ratelimit-limit" not in error_response(RateLimited("m"), shape_at("/v1/code/apply")).headers, (
+        "its layer tells it"
+    )

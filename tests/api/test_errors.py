@@ -6,12 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from apply_service.api.errors import (
-    codes_by_status,
-    error_body,
-    error_json,
+    NATIVE,
     error_kinds,
-    headers_of,
-    status_of,
 )
 from apply_service.errors import (
     ApplyError,
@@ -43,20 +39,20 @@ def test_no_error_is_unmapped_and_no_code_is_used_twice() -> None:
 @pytest.mark.parametrize("kind", list(tree()), ids=lambda kind: kind.code)
 def test_every_error_has_a_valid_status_and_body(kind: type[ApplyError]) -> None:
     error = kind("what", value="x", limit=3, remedy="do")
-    assert 400 <= status_of(error) <= 599
+    assert 400 <= NATIVE.status(kind) <= 599
     body = {"error": {"code": kind.code, "message": "what", "value": "x", "limit": 3, "remedy": "do"}}
-    assert error_body(error) == body
-    assert json.loads(error_json(error)) == body
+    assert NATIVE.body(error) == body
+    assert json.loads(NATIVE.json(error)) == body
 
 
 def test_statuses_that_clients_rely_on() -> None:
     expected = {StaleBase: 409, TooLarge: 413, Overloaded: 429, NotReady: 503, UnknownModel: 404, InvalidField: 422}
-    assert {kind: status_of(kind("m")) for kind in expected} == expected
+    assert {kind: NATIVE.status(kind) for kind in expected} == expected
 
 
 def test_retry_after_goes_with_overload_alone() -> None:
-    assert headers_of(Overloaded("m"))["Retry-After"].isdigit()
-    assert headers_of(InvalidField("m")) == {}
+    assert NATIVE.headers(Overloaded("m"))["Retry-After"].isdigit()
+    assert NATIVE.headers(InvalidField("m")) == {}
 
 
 @pytest.mark.parametrize(
@@ -72,13 +68,13 @@ def test_retry_after_goes_with_overload_alone() -> None:
     ],
 )
 def test_any_value_can_be_sent(value: object, sent: object) -> None:
-    text = error_json(InvalidField("m", value=value))
+    text = NATIVE.json(InvalidField("m", value=value))
     text.encode("utf-8")
     assert json.loads(text)["error"]["value"] == sent
 
 
 def test_documented_codes_leave_out_what_is_never_sent() -> None:
-    codes = [code for codes in codes_by_status().values() for code in codes]
+    codes = [code for codes in NATIVE.codes_by_status().values() for code in codes]
     assert "stale_base" in codes
     assert FileChanged.code not in codes
     assert len(set(codes)) == len(codes)

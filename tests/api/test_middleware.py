@@ -10,7 +10,9 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
+from apply_service.api.app import shape_at
 from apply_service.api.calls import CallMiddleware, JsonFormatter, current_call, error_response
+from apply_service.api.errors import NATIVE
 from apply_service.api.limits import LimitMiddleware
 from apply_service.errors import ApplyError, StaleBase
 from apply_service.settings import Settings
@@ -21,7 +23,7 @@ SECRET = "def secret_of_the_caller"
 
 
 def around(app: object) -> TestClient:
-    return TestClient(CallMiddleware(app), raise_server_exceptions=True)  # type: ignore[arg-type]
+    return TestClient(CallMiddleware(app, shape_at=shape_at), raise_server_exceptions=True)  # type: ignore[arg-type]
 
 
 def test_a_request_id_comes_back_or_is_made() -> None:
@@ -133,7 +135,7 @@ def test_every_request_has_a_call_of_its_own() -> None:
 
     async def look(scope: Scope, receive: Receive, send: Send) -> None:
         seen.append(current_call.get())
-        await error_response(ApplyError("x"), "/")(scope, receive, send)
+        await error_response(ApplyError("x"), NATIVE)(scope, receive, send)
 
     http = around(look)
     http.get("/")

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apply_service.api.answer import NativeAnswer
-from apply_service.api.errors import error_json
+from apply_service.api.errors import NATIVE
 from apply_service.api.openai import ChatRequest
 from apply_service.api.schema import NativeRequest
 from apply_service.clients.http import decode_answer, encode_request
@@ -235,5 +235,5 @@ def is_taken_or_refused(body: bytes) -> bool:
         request = NativeRequest.parse(body).to_request()
     except ApplyError as error:
         is_in_our_words = "as documented" not in error.message
-        return is_in_our_words and json.loads(error_json(error))["error"]["code"] == error.code != ApplyError.code
+        return is_in_our_words and json.loads(NATIVE.json(error))["error"]["code"] == error.code != ApplyError.code
     return isinstance(request, ApplyRequest)

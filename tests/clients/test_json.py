@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from apply_service.api.answer import NativeAnswer
-from apply_service.api.errors import error_body
+from apply_service.api.errors import NATIVE
 from apply_service.clients.http import decode_answer, decode_error, encode_request
 from apply_service.errors import ApplyError, NeedsMoreContext, ServiceError
 from apply_service.types import ApplyRequest, DecodeStats, OtherReading
@@ -36,14 +36,14 @@ def test_readings_travel_with_an_answer_and_with_an_error() -> None:
     assert decode_answer(NativeAnswer.of(result, with_bytes=False).model_dump(mode="json")) == result
     error = NeedsMoreContext("what", remedy="do")
     error.readings = [asdict(one)]
-    assert decode_error(error_body(error)).readings == error.readings
+    assert decode_error(NATIVE.body(error)).readings == error.readings
     assert encode_request(ApplyRequest("a", "b", reading=one.id))["reading"] == one.id
 
 
 def test_a_long_diff_of_an_error_travels_whole() -> None:
     error = NeedsMoreContext("what", remedy="do")
     error.readings = [asdict(OtherReading("0123456789ab", 0.25, "", "+x\n" * 1000))]
-    assert error_body(error)["error"]["readings"][0]["diff"] == "+x\n" * 1000
+    assert NATIVE.body(error)["error"]["readings"][0]["diff"] == "+x\n" * 1000
 
 
 def test_a_code_of_a_newer_server_is_still_an_error() -> None:

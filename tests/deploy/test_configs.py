@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-import apply_service.deploy
+import apply_service
 from apply_service.settings import fleet_settings
 
-FOLDER = Path(apply_service.deploy.__file__).parent
+FOLDER = Path(apply_service.__file__).parent / "deploy"
 NAMES = ("laptop", "node", "cluster")
 
 

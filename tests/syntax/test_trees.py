@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import apply_service.syntax
+import apply_service
 from apply_service.syntax.languages import LANGUAGES
 from apply_service.syntax.trees import MAX_CHARS, MAX_PLAIN_BYTES, guess_language, parse
 from tests.syntax import samples
@@ -128,7 +128,7 @@ def test_scraps_are_parsed(language: str, text: str) -> None:
 
 def test_no_point_is_read_by_attribute() -> None:
     """`Point.row` of tree-sitter 0.26.0 frees what it does not own; the interpreter crashes much later."""
-    for path in Path(apply_service.syntax.__file__).parent.glob("*.py"):
+    for path in Path(apply_service.__file__).with_name("syntax").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute):
                 assert node.attr not in ("row", "column"), f"{path.name}:{node.lineno}: take point[0], point[1]"
