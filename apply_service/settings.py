@@ -282,13 +282,7 @@ class Settings:
     def __post_init__(self) -> None:
         for spec in setting_specs():
             check_setting(spec, getattr(self, spec.name), source="argument")
-        for entry, name in zip(self.models, self.more_models, strict=True):
-            source = entry.partition("=")[2] or name
-            own = {self.model: self.model, EMBEDDED: EMBEDDED}.get(name, source)
-            if not name or self.more_models.count(name) > 1 or source != own:
-                message = f"bad value for models: {entry!r}, its name is empty, or another model has it"
-                limit, remedy = "NAME or NAME=SOURCE, every NAME once", "give this model a name of its own: NAME=SOURCE"
-                raise SettingsError(message, value=entry, limit=limit, remedy=remedy)
+        self._refuse_bad_models()
         if RECORD in self.decides and len(self.decides) > 1:
             message = "bad value for decides: record must stand alone, not beside kinds of edits"
             limit, remedy = (
@@ -297,17 +291,35 @@ class Settings:
             )
             raise SettingsError(message, value=list(self.decides), limit=limit, remedy=remedy)
         _refuse_bad_folder(self.state_dir)
-        if (self.engine == VLLM) != (self.vllm_url is not None):
-            message = "engine is vllm, but " if self.engine == VLLM else "vllm_url is set, but engine is not vllm"
-            message += "vllm_url is not set" if self.engine == VLLM else ""
-            limit = "--engine vllm --vllm-url http://HOST:PORT"
-            raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
+        self._refuse_unserved_by_vllm()
         self._refuse_what_llama_cpp_lacks()
         is_foreign = self.engine == VLLM or self.model == EMBEDDED or self.model.startswith(REMOTE_PREFIX)
         if self.adapter is not None and is_foreign:
             message = f"adapter is set, but the model {self.model} takes none"
             limit = "a folder, a GGUF file or a Hugging Face id"
             raise SettingsError(message, value=self.model, limit=limit, remedy=f"set model (--model) to {limit}")
+        self._refuse_foreign_at_vllm()
+
+    def _refuse_bad_models(self) -> None:
+        """Raises SettingsError unless each further model has a name, and one of its own."""
+        for entry, name in zip(self.models, self.more_models, strict=True):
+            source = entry.partition("=")[2] or name
+            own = {self.model: self.model, EMBEDDED: EMBEDDED}.get(name, source)
+            if not name or self.more_models.count(name) > 1 or source != own:
+                message = f"bad value for models: {entry!r}, its name is empty, or another model has it"
+                limit, remedy = "NAME or NAME=SOURCE, every NAME once", "give this model a name of its own: NAME=SOURCE"
+                raise SettingsError(message, value=entry, limit=limit, remedy=remedy)
+
+    def _refuse_unserved_by_vllm(self) -> None:
+        """Raises SettingsError unless the engine vLLM and its address are set together."""
+        if (self.engine == VLLM) != (self.vllm_url is not None):
+            message = "engine is vllm, but " if self.engine == VLLM else "vllm_url is set, but engine is not vllm"
+            message += "vllm_url is not set" if self.engine == VLLM else ""
+            limit = "--engine vllm --vllm-url http://HOST:PORT"
+            raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
+
+    def _refuse_foreign_at_vllm(self) -> None:
+        """Raises SettingsError if a model is named that a server of vLLM does not have."""
         names = [part for entry in (self.model, *self.models) for part in entry.split("=")]
         foreign = [name for name in names if name == EMBEDDED or name.startswith(REMOTE_PREFIX)]
         if self.engine == VLLM and foreign:

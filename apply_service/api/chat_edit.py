@@ -133,14 +133,7 @@ def read_chat(
     if tagged is not None and max_anchored is not None:
         tagged = expand(tagged, max_anchored)
     if tagged is None and prediction is not None:
-        messages = [text for text in user if text != prediction]
-        if len(messages) != 1:
-            message = f"a request with `prediction` takes one more user message, and this one has {len(messages)}"
-            remedy = "send one user message, with the edit or the instruction"
-            raise NotAnEdit(message, value=len(messages), limit=1, remedy=remedy)
-        if is_edit(messages[0].replace("\r\n", "\n"), prediction.replace("\r\n", "\n")):
-            return ChatEdit(prediction, messages[0], "")
-        return ChatEdit(prediction, "", "\n\n".join((*system, *messages)))
+        return read_beside_prediction(system, user, prediction)
     if tagged is None:
         raise NotAnEdit(
             "the messages hold no edit: this service merges edits into files and does not chat",
@@ -152,11 +145,28 @@ def read_chat(
         raise NotAnEdit(message, value=len(user), limit=1, remedy="leave the other user messages out")
     if prediction is not None and prediction != tagged.code:
         raise AmbiguousTags("the file in the tags is not the file in `prediction`", remedy="send the file only once")
-    if not any(OPENING in text for text in (*system, tagged.around)):
+    return wrapped(tagged, is_tag_asked=any(OPENING in text for text in (*system, tagged.around)))
+
+
+def wrapped(tagged: Tagged, *, is_tag_asked: bool) -> ChatEdit:
+    """The edit, with how the client wants the file written; where that is escaped, it sends its texts so too."""
+    if not is_tag_asked:
         return ChatEdit(tagged.code, tagged.update, tagged.instruction)
     if not (ESCAPED.fullmatch(tagged.code) and ESCAPED.fullmatch(tagged.update)):
         return ChatEdit(tagged.code, tagged.update, tagged.instruction, "tagged")
     return ChatEdit(unescape(tagged.code), unescape(tagged.update), tagged.instruction, "escaped")
+
+
+def read_beside_prediction(system: Sequence[str], user: Sequence[str], prediction: str) -> ChatEdit:
+    """The edit or instruction in the one user message that is not the file.  Raises NotAnEdit: there is not one."""
+    messages = [text for text in user if text != prediction]
+    if len(messages) != 1:
+        message = f"a request with `prediction` takes one more user message, and this one has {len(messages)}"
+        remedy = "send one user message, with the edit or the instruction"
+        raise NotAnEdit(message, value=len(messages), limit=1, remedy=remedy)
+    if is_edit(messages[0].replace("\r\n", "\n"), prediction.replace("\r\n", "\n")):
+        return ChatEdit(prediction, messages[0], "")
+    return ChatEdit(prediction, "", "\n\n".join((*system, *messages)))
 
 
 def is_edit(text: str, original: str) -> bool:

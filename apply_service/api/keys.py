@@ -159,20 +159,28 @@ def load_keys(path: str | None) -> KeyRing | None:
         raise bad("the file of keys must hold [[key]] entries and nothing else")
     keys: list[Key] = []
     for entry in entries:
-        if not isinstance(entry, dict):
-            raise bad("each entry must be a table [[key]]")  # it may be a key, which no message quotes
-        if unknown := sorted(entry.keys() - {"name", "sha256", *LIMITS}):
-            raise bad(f"an entry may hold name, sha256, {', '.join(LIMITS)}, not {unknown[0]!r}")
-        name, digest = entry.get("name"), entry.get("sha256")
-        if not isinstance(name, str) or not NAME.fullmatch(name) or name == ANONYMOUS:
-            raise bad(f"a key's name must match {NAME.pattern}; this one is {name!r}")
-        if not isinstance(digest, str) or not HASH.fullmatch(digest.lower()):
-            raise bad(f"sha256 of {name!r} must be 64 hexadecimal digits")
-        for limit in LIMITS:
-            if limit in entry and not (type(entry[limit]) is int and 1 <= entry[limit] <= MAX_LIMIT):
-                raise bad(f"{limit} must be 1 to {MAX_LIMIT}, not {entry[limit]!r}")
-        key = Key(name, digest.lower(), *(entry.get(limit) for limit in LIMITS))
-        if any(name == other.name or key.sha256 == other.sha256 for other in keys):
-            raise bad(f"the name or the key of {name} is in the file twice")
+        try:
+            key = read_entry(entry)
+        except ValueError as error:
+            raise bad(str(error)) from None
+        if any(key.name == other.name or key.sha256 == other.sha256 for other in keys):
+            raise bad(f"the name or the key of {key.name} is in the file twice")
         keys.append(key)
     return KeyRing(tuple(keys))
+
+
+def read_entry(entry: object) -> Key:
+    """The key of an entry in the file.  Raises ValueError, which says what is wrong with it."""
+    if not isinstance(entry, dict):
+        raise ValueError("each entry must be a table [[key]]")  # it may be a key, which no message quotes
+    if unknown := sorted(entry.keys() - {"name", "sha256", *LIMITS}):
+        raise ValueError(f"an entry may hold name, sha256, {', '.join(LIMITS)}, not {unknown[0]!r}")
+    name, digest = entry.get("name"), entry.get("sha256")
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name == ANONYMOUS:
+        raise ValueError(f"a key's name must match {NAME.pattern}; this one is {name!r}")
+    if not isinstance(digest, str) or not HASH.fullmatch(digest.lower()):
+        raise ValueError(f"sha256 of {name!r} must be 64 hexadecimal digits")
+    for limit in LIMITS:
+        if limit in entry and not (type(entry[limit]) is int and 1 <= entry[limit] <= MAX_LIMIT):
+            raise ValueError(f"{limit} must be 1 to {MAX_LIMIT}, not {entry[limit]!r}")
+    return Key(name, digest.lower(), *(entry.get(limit) for limit in LIMITS))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import groupby, takewhile
 from typing import Literal, NamedTuple
 
 from apply_service.protocols import CheckInput
 from apply_service.text.diff import diff_lines
-from apply_service.types import Certainty, Severity, Verdict
+from apply_service.types import Certainty, LineOp, Severity, Verdict
 
 MAX_FINDINGS = 5
 """Of one check."""
@@ -90,7 +90,6 @@ class EditLines:
         unsaid: set[int] = set()
         if self.is_certain:
             return unsaid
-        quoted = {"", *(line.strip() for line in self._quoted)}
         gaps = {row for row in self._unplaced_rows if REMOVAL.search(self._update[row]) is None}
         runs = [list(run) for _, run in groupby(self._ops, key=lambda op: op.kind == "drop")]
         last_shown = -1
@@ -98,7 +97,7 @@ class EditLines:
             if run[0].kind != "drop":
                 last_shown = next((op.update_line for op in reversed(run) if op.update_line is not None), last_shown)
                 continue
-            lines = [op.original_line for op in run if op.original_line is not None and op.text.strip() not in quoted]
+            lines = self._unquoted(run)
             taken = [op.text for op in takewhile(lambda op: op.kind == "take", after)]
             if taken and len(lines) <= len(taken) * SHRINK + SLACK_LINES:
                 continue
@@ -108,6 +107,11 @@ class EditLines:
             if not neighbours or any(op.kind == "keep" for op in neighbours) or not gaps.isdisjoint(between):
                 unsaid.update(lines)
         return unsaid
+
+    def _unquoted(self, run: Sequence[LineOp]) -> list[int]:
+        """The dropped lines of the original, but for blank ones and those that the format quotes."""
+        quoted = {"", *(line.strip() for line in self._quoted)}
+        return [op.original_line for op in run if op.original_line is not None and op.text.strip() not in quoted]
 
 
 # -- checks: no_op, truncation, outside_edit ---------------------------------------------------------------------------
@@ -152,12 +156,7 @@ def find_outside_edit(answer: CheckInput) -> list[Verdict]:
         return []
     changes = find_changes(answer.original, answer.merged)
     original, merged = answer.original.split("\n"), answer.merged.split("\n")
-    near: set[int] = set()  # original lines close to one that the update shows, replaces or removes
-    position = 0
-    for op in ops:
-        position = position if op.original_line is None else op.original_line
-        if op.kind != "keep" and not edit.is_certain:
-            near.update(range(position - REACH, position + REACH + 1))
+    near = _shown_places(ops) if not edit.is_certain else set()
     foreseen, present = Counter(answer.prediction.text.split("\n")), Counter(merged)
     lost = [
         number
@@ -167,18 +166,8 @@ def find_outside_edit(answer: CheckInput) -> list[Verdict]:
         and present[line] < foreseen[line]
         and number not in near
     ]
-    counts, known = count_stripped(answer.merged), count_stripped(answer.original)
-    shown = {line.strip() for line in (*answer.update.split("\n"), *answer.prediction.update_lines, *edit.taken)}
-    allowed = known + Counter(text.strip() for text in edit.taken)
-    invented, repeated = [], []
-    for number in changes.added:
-        text = merged[number].strip()
-        if text and text not in known and text not in shown:
-            invented.append(number)
-        if counts[text] > allowed[text] > 0 and sum(char.isalnum() for char in text) >= MIN_WORD_CHARS:
-            repeated.append(number)
+    invented, repeated = _new_and_repeated(answer, edit, changes.added)
     unsaid = [number for number in edit.unsaid.intersection(changes.removed) if original[number].strip()]
-    repeated = repeated if len(repeated) >= MIN_REPEATED else []
     found = verdicts_at("outside_edit", "warning", "lines that the edit does not remove are gone", lost, "original")
     found += verdicts_at("outside_edit", "warning", "these lines are neither in the original nor in the edit", invented)
     found += verdicts_at("outside_edit", "warning", "lines of the original appear here a second time", repeated)
@@ -186,6 +175,34 @@ def find_outside_edit(answer: CheckInput) -> list[Verdict]:
         "outside_edit", "warning", "the edit does not say that these lines are removed", unsaid, "original"
     )
     return found[:MAX_FINDINGS]
+
+
+def _shown_places(ops: Sequence[LineOp]) -> set[int]:
+    """Lines of the original close to one that the update shows, replaces or removes."""
+    near: set[int] = set()
+    position = 0
+    for op in ops:
+        position = position if op.original_line is None else op.original_line
+        if op.kind != "keep":
+            near.update(range(position - REACH, position + REACH + 1))
+    return near
+
+
+def _new_and_repeated(answer: CheckInput, edit: EditLines, added: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Of the added lines, those that are neither in the original nor in the update, and those of the original that are
+    there once more."""
+    counts, known = count_stripped(answer.merged), count_stripped(answer.original)
+    merged = answer.merged.split("\n")
+    shown = {line.strip() for line in (*answer.update.split("\n"), *answer.prediction.update_lines, *edit.taken)}
+    allowed = known + Counter(text.strip() for text in edit.taken)
+    invented, repeated = [], []
+    for number in added:
+        text = merged[number].strip()
+        if text and text not in known and text not in shown:
+            invented.append(number)
+        if counts[text] > allowed[text] > 0 and sum(char.isalnum() for char in text) >= MIN_WORD_CHARS:
+            repeated.append(number)
+    return invented, repeated if len(repeated) >= MIN_REPEATED else []
 
 
 def find_truncation(answer: CheckInput) -> list[Verdict]:

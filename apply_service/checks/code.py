@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 import tree_sitter
@@ -16,7 +17,7 @@ import tree_sitter
 from apply_service.checks.changes import MAX_FINDINGS, REMOVAL, EditLines, count_stripped, find_changes, verdicts_at
 from apply_service.protocols import CheckInput
 from apply_service.syntax.languages import load_grammar, load_query
-from apply_service.syntax.scopes import find_scopes, plain_name
+from apply_service.syntax.scopes import Scope, find_scopes, plain_name
 from apply_service.syntax.trees import APPROXIMATE, count_syntax_errors, parse, python_error
 from apply_service.types import Verdict
 
@@ -51,49 +52,57 @@ def find_symbols(text: str, language: str | None) -> list[Symbol]:
     if tree is None or query is None:
         return []
     lines, found = text.split("\n"), dict[tuple[str, int], Symbol]()
-    # The container of what is declared in each scope, and at each line; None inside a function or the like.
-    inner: list[str | None] = []
     container_at: list[str | None] = [""] * len(lines)
+    """For each line, the container of what is declared there; None inside a function or the like."""
 
     def add(kind: str, name: str, container: str, line: int, signature: str) -> None:
         found.setdefault((name, line), Symbol(kind, name, container, " ".join(signature.split()), line))
 
-    for scope in find_scopes(text, language):
-        container = "" if scope.parent is None else inner[scope.parent]
-        is_block = scope.kind == "block" and tree.language in TRANSPARENT_BLOCKS
-        if container is not None and (is_block or scope.kind in CONTAINERS):
-            inner.append(f"{container}.{scope.name}".lstrip("."))
-        else:
-            inner.append(container if scope.kind == "element" else None)
-        if container is None:
-            continue
+    for scope, container, within in _containers(text, language, tree.language):
         rows = range(scope.header_line + 1, scope.end_line)
-        container_at[rows.start : rows.stop] = [inner[-1] if scope.kind != "element" else None] * len(rows)
-        if scope.kind == "key":
-            # Keys nest without end; those at the top of a data file (and of a TOML table) are what it declares.
-            is_top = scope.parent is None and tree.language in ("json", "yaml")
-            is_declared = is_top or tree.language in ("toml", "kotlin", "csharp")
-        else:
-            is_declared = scope.kind != "block" and (scope.kind != "element" or "#" in scope.name)
-        if is_declared:
+        container_at[rows.start : rows.stop] = [within] * len(rows)
+        if _is_declared(scope, tree.language):
             kind = "function" if scope.kind == "method" else scope.kind
             add(kind, scope.name, container, scope.header_line, lines[scope.header_line][:MAX_HEADER_CHARS])
     for _, captures in tree_sitter.QueryCursor(query).matches(tree.root):
         capture = next((name for name in captures if name.startswith("definition.") or name == "import"), "")
         node = captures[capture][0] if capture else tree.root
         row = node.start_point[0]
-        container = container_at[row]
-        if not capture or container is None:
+        where = container_at[row]
+        if not capture or where is None:
             continue
         if capture != "import":
             name, kind = plain_name(tree, captures["name"][0]), capture.removeprefix("definition.")
-            add(kind, name, container, row, lines[row][:MAX_HEADER_CHARS])
+            add(kind, name, where, row, lines[row][:MAX_HEADER_CHARS])
             continue
         statement = tree.text_of(node)
         for word in IMPORTED.finditer(statement):
             if not KEYWORDS.match(word[0]):
-                add("import", word[0], container, row + statement.count("\n", 0, word.start()), statement)
+                add("import", word[0], where, row + statement.count("\n", 0, word.start()), statement)
     return sorted(found.values(), key=lambda symbol: symbol.line)
+
+
+def _containers(text: str, language: str | None, grammar: str) -> Iterator[tuple[Scope, str, str | None]]:
+    """The scopes that can declare names of the file, each with its container and the container of what is in it."""
+    # The container of what is declared in each scope; None inside a function or the like.
+    inner: list[str | None] = []
+    for scope in find_scopes(text, language):
+        container = "" if scope.parent is None else inner[scope.parent]
+        is_block = scope.kind == "block" and grammar in TRANSPARENT_BLOCKS
+        if container is not None and (is_block or scope.kind in CONTAINERS):
+            inner.append(f"{container}.{scope.name}".lstrip("."))
+        else:
+            inner.append(container if scope.kind == "element" else None)
+        if container is not None:
+            yield scope, container, inner[-1] if scope.kind != "element" else None
+
+
+def _is_declared(scope: Scope, grammar: str) -> bool:
+    """Whether the scope is a name of the file.  Keys nest without end; those at the top of a data file (and of a TOML
+    table) are what it declares."""
+    if scope.kind == "key":
+        return (scope.parent is None and grammar in ("json", "yaml")) or grammar in ("toml", "kotlin", "csharp")
+    return scope.kind != "block" and (scope.kind != "element" or "#" in scope.name)
 
 
 def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
@@ -109,22 +118,31 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
     if not may_be_lost and not doubled:
         return []  # as with most edits: the trees are not asked
     before, after = (find_symbols(text, answer.language) for text in (answer.original, answer.merged))
-    found: list[Verdict] = []
+    found = list(_find_lost(answer, edit, _gone(before, after) if may_be_lost else ()))
+    found += _find_doubled(answer, doubled, before, after)
+    return list(dict.fromkeys(found))[:MAX_FINDINGS]
+
+
+def _find_lost(answer: CheckInput, edit: EditLines, gone: Iterable[Symbol]) -> Iterator[Verdict]:
+    """A verdict on each symbol whose removal the edit does not say."""
+    original, said = answer.original.split("\n"), edit.dropped - edit.unsaid
     # Where a name's line occurs as often as before, only the parser lost sight of the name.
     lost = count_stripped(answer.original)
-    lost.subtract(counts)
-    for item in _gone(before, after) if may_be_lost else ():
+    lost.subtract(count_stripped(answer.merged))
+    for item in gone:
         word = re.escape(item.name.rsplit(":", 1)[-1].rsplit(".", 1)[-1])
         named = re.compile(rf"(?<!\w){word}(?!\w)")
         is_said = item.line in said or any(REMOVAL.search(line) and named.search(line) for line in edit.unplaced)
         if lost[original[item.line].strip()] > 0 and not is_said:
-            found += verdicts_at(
-                "symbols",
-                "warning",
-                f"{item.kind} `{item.name}` is gone, and the edit does not say so",
-                [item.line],
-                "original",
-            )
+            message = f"{item.kind} `{item.name}` is gone, and the edit does not say so"
+            yield from verdicts_at("symbols", "warning", message, [item.line], "original")
+
+
+def _find_doubled(
+    answer: CheckInput, doubled: Set[str], before: Sequence[Symbol], after: Sequence[Symbol]
+) -> Iterator[Verdict]:
+    """A verdict on each symbol that is defined once more, on one of the `doubled` lines."""
+    merged = answer.merged.split("\n")
     known, seen = Counter(item[:4] for item in before), Counter[tuple[str, ...]]()
     # The statements of an SQL script may repeat, and keys in TOML's arrays of tables and in several YAML documents.
     has_parts = answer.language == "toml" or (answer.language == "yaml" and "\n---" in answer.merged)
@@ -134,8 +152,7 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
         is_second = merged[item.line].strip() in doubled and seen[item[:4]] > max(1, known[item[:4]])
         if is_second and not may_repeat:
             said_name = f"`{item.signature}`" if item.kind == "import" else f"{item.kind} `{item.name}`"
-            found += verdicts_at("symbols", "warning", f"{said_name} is defined twice", [item.line])
-    return list(dict.fromkeys(found))[:MAX_FINDINGS]
+            yield from verdicts_at("symbols", "warning", f"{said_name} is defined twice", [item.line])
 
 
 def _gone(before: list[Symbol], after: list[Symbol]) -> list[Symbol]:
@@ -190,6 +207,15 @@ def find_broken_syntax(answer: CheckInput) -> list[Verdict]:
     return verdicts_at("syntax", "warning" if answer.language in APPROXIMATE else "error", said, errors)[:MAX_ERRORS]
 
 
+def _strange_styles(original: str) -> tuple[str, ...]:
+    """The styles of indentation that do not fit a file with one style; none where it has none or several."""
+    styles = Counter(map(_style, original.split("\n")))
+    is_uniform = not (styles["space"] and styles["tab"]) and not styles["mixed"]
+    if not is_uniform or styles["space"] + styles["tab"] < MIN_INDENTED:
+        return ()
+    return ("tab" if styles["space"] else "space", "mixed")
+
+
 def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
     """Indentation that does not fit.  Warning.
 
@@ -200,12 +226,8 @@ def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
     if answer.merged == answer.original:
         return []
     lines, added = answer.merged.split("\n"), find_changes(answer.original, answer.merged).added
-    styles = Counter(map(_style, answer.original.split("\n")))
-    mixed: list[int] = []
-    is_uniform = not (styles["space"] and styles["tab"]) and not styles["mixed"]
-    if is_uniform and styles["space"] + styles["tab"] >= MIN_INDENTED:
-        foreign = "tab" if styles["space"] else "space"
-        mixed = [number for number in added if _style(lines[number]) in (foreign, "mixed")]
+    strange = _strange_styles(answer.original)
+    mixed = [number for number in added if _style(lines[number]) in strange]
     odd: list[int] = []
     if answer.language == "python" and python_error(answer.merged) is not None:  # what compiles lines up
         odd = [] if _odd_statements(answer.original) else _odd_statements(answer.merged)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from apply_service.checks.changes import MAX_FINDINGS, EditLines, find_changes, verdicts_at
 from apply_service.protocols import CheckInput
@@ -142,6 +142,16 @@ MARKUP = re.compile(
 """What can only be a marker, a directive or a header of an edit."""
 
 
+def _is_diff_line(line: str, rows: Set[str], *, has_plus: bool) -> bool:
+    """Whether the `+` or `-` before a line is a diff prefix and no text of the file.  `rows`: the file's own lines,
+    stripped.  `has_plus`: whether one of them begins with `+`."""
+    if line[:2] in ("++", "--"):
+        return False
+    if line[:1] == "+":
+        return not has_plus and len(line.strip()) > 1
+    return line[:1] == "-" and sum(char.isalnum() for char in line) > 3 and line[1:].strip() in rows
+
+
 def find_edit_markup(answer: CheckInput) -> list[Verdict]:
     """Signs of an edit format: block markers, a patch's directives, hunk headers, `+` and `-` prefixes, a fence around
     a snippet.  Error; a warning where the same line was in the original before.
@@ -164,11 +174,7 @@ def find_edit_markup(answer: CheckInput) -> list[Verdict]:
         text = line.strip()
         if text in accepted or (line.rstrip() not in written and text not in written):
             continue
-        is_sign = False  # whether `+` or `-` is a diff prefix and no text of the file
-        if answer.language not in LIST_LANGUAGES and line[:2] not in ("++", "--"):
-            is_plus = line[:1] == "+" and not has_plus and len(text) > 1
-            is_minus = line[:1] == "-" and sum(char.isalnum() for char in line) > 3 and line[1:].strip() in rows
-            is_sign = is_plus or is_minus
+        is_sign = answer.language not in LIST_LANGUAGES and _is_diff_line(line, rows, has_plus=has_plus)
         is_fence = line.startswith(("```", "~~~")) and answer.language not in PROSE_LANGUAGES
         if is_sign or is_fence or MARKUP.match(text):
             (again if text in rows else new).append(number)

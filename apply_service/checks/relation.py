@@ -44,29 +44,41 @@ PLACES = frozenset(
 SAYS_WHERE = frozenset({Role.HINT, Role.DELETION, Role.ELSEWHERE, Role.ASIDE, Role.FILE_NAME})
 
 
+def _is_guess_about_code(job: EditJob) -> bool:
+    """Whether the edit is a snippet of code whose place is a guess, and no instruction may say it."""
+    prediction, language = job.prediction, find_language(job.language)
+    if prediction.certainty is not Certainty.GUESS or prediction.determined:
+        return False
+    if job.format != "lazy_snippet" or job.instruction.strip():
+        return False
+    return language is not None and language.name not in NO_CODE
+
+
+def _has_part_of(file: Sequence[str], snippet: Sequence[str], lines: Sequence[str], reply: str) -> bool:
+    """Whether the `lines` of a snippet share one, or a definition, with the file, or the reply and the comments speak
+    of it.  Also true of a file that is too short to say."""
+    known = {line.strip() for line in file if WORD.search(line)}
+    if len(known) < MIN_LINES or any(line.strip() in known for line in lines):
+        return True
+    told = [line for line in reply.split("\n") if line not in snippet or strip_comment(line).is_comment]
+    if words_in(told) & words_in(file) or PLACES.intersection(WORD.findall("\n".join(told).casefold())):
+        return True
+    names = {header_name(line) for line in lines} - {None}
+    return not names.isdisjoint(map(header_name, file))
+
+
 def refuse_unrelated(job: EditJob, reply: str, found: Sequence[Verdict]) -> None:
     """Raises Unrelated: the snippet shares no line, no definition and hardly a word with the file, nothing says where
     it goes, and its place is a guess.  `reply`: the whole update, prose and all.  `found`: what the checks say of the
     guess."""
-    prediction, language = job.prediction, find_language(job.language)
-    is_guess = prediction.certainty is Certainty.GUESS and not prediction.determined
-    if not is_guess or job.format != "lazy_snippet" or job.instruction.strip():
-        return
-    if language is None or language.name in NO_CODE:
+    if not _is_guess_about_code(job):
         return
     file, snippet = job.original.split("\n"), job.update.split("\n")
     roles = classify(snippet, file, language=job.language, path=job.path)
     lines = [line for line, role in zip(snippet, roles, strict=True) if role is Role.CONTENT]
-    known = {line.strip() for line in file if WORD.search(line)}
-    if len(known) < MIN_LINES or SAYS_WHERE.intersection(roles) or any(line.strip() in known for line in lines):
+    if SAYS_WHERE.intersection(roles) or _has_part_of(file, snippet, lines, reply):
         return
     words_of_file, words = words_in(file), words_in(lines)
-    told = [line for line in reply.split("\n") if line not in snippet or strip_comment(line).is_comment]
-    names = {header_name(line) for line in lines} - {None}
-    if words_in(told) & words_of_file or PLACES.intersection(WORD.findall("\n".join(told).casefold())):
-        return
-    if names.intersection(map(header_name, file)):
-        return
     is_broken = any(verdict.check == "syntax" for verdict in found)
     limits = (MIN_WORDS, MAX_SHARE) if is_broken else (MIN_WORDS_IF_PARSED, MAX_SHARE_IF_PARSED)
     if len(words) >= limits[0] and len(words & words_of_file) <= limits[1] * len(words):
@@ -126,7 +138,7 @@ def unmet_order(instruction: str, original: str, merged: str) -> str | None:
         before, after = (_count(name, side) for side in (original, merged))
         if order["added"]:
             # `Cart.clear` is written as `clear` where the class stands around it.
-            if not before and not _count(re.findall(r"\w+|\W+", name)[-1], merged) and not after:
+            if not any((before, _count(re.findall(r"\w+|\W+", name)[-1], merged), after)):
                 return f"to add `{name}`, which the result does not have"
             continue
         if before and after >= before:

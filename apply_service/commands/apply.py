@@ -88,6 +88,13 @@ def run(arguments: Namespace, settings: Settings) -> int:
     return code
 
 
+def _name_file(error: ApplyError, arguments: Namespace) -> None:
+    """Name the file in an error that speaks of it and does not say which."""
+    is_unnamed = isinstance(error, ABOUT_THE_FILE) and arguments.file not in error.message
+    if is_unnamed and error.value != arguments.update:
+        error.message = f"{arguments.file}: {error.message}"
+
+
 def _run_edit(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> int:
     is_new, hint, done = False, "", ""
     try:
@@ -101,9 +108,7 @@ def _run_edit(arguments: Namespace, answerer: Answerer, store: BackupStore | Non
         if store is not None:
             done = _write_back(source, answer, request, store, is_forced=arguments.force)
     except ApplyError as error:
-        is_unnamed = isinstance(error, ABOUT_THE_FILE) and arguments.file not in error.message
-        if is_unnamed and error.value != arguments.update:
-            error.message = f"{arguments.file}: {error.message}"
+        _name_file(error, arguments)
         error.remedy = hint or error.remedy
         return output.print_failure(error, is_json=arguments.json)
     if arguments.json:
@@ -170,15 +175,7 @@ def _read_edit(arguments: Namespace, max_bytes: int) -> tuple[SourceFile, dict[s
     if arguments.update is None and arguments.instruction is None:
         remedy = f"Name the file that holds it: apply-service apply {arguments.file} SNIPPET; - reads standard input."
         raise EmptyUpdate(f"There is no edit for {arguments.file}.", value="", remedy=remedy)
-    if arguments.file != STANDARD_INPUT:
-        try:
-            source = read_source(str(arguments.file), max_bytes=max_bytes)
-        except FileNotReadable as error:
-            error.remedy = file_hint(arguments.file) or error.remedy
-            raise
-    else:
-        path = Path(arguments.stdin_path or "")
-        source = SourceFile(path, path, read_bytes(STANDARD_INPUT, max_bytes), exists=False)
+    source = _read_source(arguments, max_bytes)
     request: dict[str, Any] = {**original_fields(source.data, arguments.encoding or UTF8)}
     if "original" not in request and arguments.encoding is None:
         refuse_binary(arguments.file, source.data)
@@ -191,15 +188,32 @@ def _read_edit(arguments: Namespace, max_bytes: int) -> tuple[SourceFile, dict[s
             named = "Standard input" if arguments.update == STANDARD_INPUT else arguments.update
             remedy = "Save the edit first, or name the file that holds it."
             raise EmptyUpdate(f"{named} is empty: there is no edit.", value=request["update"], remedy=remedy)
-    request |= {name: value for name in PASSED_ON if (value := getattr(arguments, name)) is not None}
+    return source, request | _options(arguments)
+
+
+def _read_source(arguments: Namespace, max_bytes: int) -> SourceFile:
+    """The file that is named, or standard input."""
+    if arguments.file == STANDARD_INPUT:
+        path = Path(arguments.stdin_path or "")
+        return SourceFile(path, path, read_bytes(STANDARD_INPUT, max_bytes), exists=False)
+    try:
+        return read_source(str(arguments.file), max_bytes=max_bytes)
+    except FileNotReadable as error:
+        error.remedy = file_hint(arguments.file) or error.remedy
+        raise
+
+
+def _options(arguments: Namespace) -> dict[str, Any]:
+    """The fields of the request that say how the edit is applied."""
+    options = {name: value for name in PASSED_ON if (value := getattr(arguments, name)) is not None}
     if arguments.timeout is not None:
-        request["timeout_s"] = arguments.timeout
+        options["timeout_s"] = arguments.timeout
     if arguments.on_verdict or arguments.allow_doubt:
         allowed = {DOUBT: "warn"} if arguments.allow_doubt else {}
-        request["on_verdict"] = allowed | dict(arguments.on_verdict or ())
+        options["on_verdict"] = allowed | dict(arguments.on_verdict or ())
     if arguments.diff:
-        request["diff"] = True
-    return source, request
+        options["diff"] = True
+    return options
 
 
 def _write_back(
@@ -234,6 +248,12 @@ def may_ask(arguments: Namespace) -> bool:
     return not is_settled and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
+def _readings_in(answer: Json) -> list[OtherReading]:
+    """The reading that was answered, then the others."""
+    first = OtherReading(answer["reading"] or "", answer["confidence"] or 0.0, "", answer["diff"])
+    return [first, *(OtherReading(**one) for one in answer["readings"])]
+
+
 def answer_edit(arguments: Namespace, answerer: Answerer, request: Json, *, is_asking: bool) -> Json:
     """The answer to a request; with `is_asking` that of the reading that the user takes, where it is in doubt.  Raises
     CheckFailed: the user takes none; ApplyError."""
@@ -257,8 +277,7 @@ def answer_edit(arguments: Namespace, answerer: Answerer, request: Json, *, is_a
         if not is_asking or not doubts:
             return answer
         why = doubts[0]
-        first = OtherReading(answer["reading"] or "", answer["confidence"] or 0.0, "", answer["diff"])
-        readings = [first, *(OtherReading(**one) for one in answer["readings"])]
+        readings = _readings_in(answer)
     original = str(request.get("original") or "")
     taken = _ask(arguments.file, why, readings, original, is_colored=is_color_wanted(answerer.settings, True))
     if taken is None:

@@ -48,12 +48,7 @@ def run(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> 
         on_disk = BatchFiles(roots, arguments.encoding or UTF8, settings.max_file_bytes)
         request, sources = _with_files(batch, on_disk, wants_diff=wants_diff)
         parts = [request] if "patch" in batch else request["edits"]
-        if arguments.allow_doubt or arguments.in_place:
-            rule = "warn" if arguments.allow_doubt else "fail"
-            for part in parts:
-                own = part.get("on_verdict") or {}
-                if isinstance(own, dict):  # anything else is refused by whoever answers
-                    part["on_verdict"] = {DOUBT: rule, **own}
+        _set_rule_of_doubt(parts, arguments)
         answer = answerer.batch(json.dumps(request).encode(), len(sources))
         if store is not None:
             is_together = request.get("mode", "all_or_nothing") == "all_or_nothing"
@@ -71,6 +66,23 @@ def run(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> 
         output.write_json(answer)
     elif diff := "".join(item["diff"] or "" for item in answer["items"]):
         output.write_diff(diff, settings)
+    return _end(answer, parts, arguments, n_unwritten, written)
+
+
+def _set_rule_of_doubt(parts: Sequence[Json], arguments: Namespace) -> None:
+    """Let a doubt fail an edit that is written, unless an option accepts it; what the edit itself says goes first."""
+    if arguments.allow_doubt or arguments.in_place:
+        rule = "warn" if arguments.allow_doubt else "fail"
+        for part in parts:
+            own = part.get("on_verdict") or {}
+            if isinstance(own, dict):  # anything else is refused by whoever answers
+                part["on_verdict"] = {DOUBT: rule, **own}
+
+
+def _end(
+    answer: Json, parts: Sequence[Json], arguments: Namespace, n_unwritten: int, written: Sequence[FileWrite]
+) -> int:
+    """Tell what became of the files; the exit code."""
     asked = zip(answer["items"], itertools.cycle(parts), strict=False)
     is_doubted = any(refused_verdicts(item, part) for item, part in asked)
     code = output.OK if answer["status"] == "applied" and not is_doubted else output.REFUSED
@@ -135,25 +147,30 @@ class BatchFiles:
         return source
 
 
+def _names_in_patch(text: str, on_disk: BatchFiles) -> Sequence[str]:
+    """The files that a patch or a reply names.  Raises UnsupportedParameter: it would remove or rename one through a
+    link."""
+    from apply_service.formats.patch import read_patch
+    from apply_service.reply.reader import named_files, read_patch_reply
+    from apply_service.text.fidelity import normalise
+
+    reply = read_patch_reply(normalise(text))
+    if not reply.is_patch:
+        return named_files(reply.update)
+    changes = read_patch(reply.update)
+    for change in changes:
+        if change.action in ("delete", "rename") and on_disk.roots.is_link(change.path):
+            message = f"{change.path} is a symbolic link: the patch would remove or rename the file that it points to."
+            remedy = "Name that file itself in the patch, or change the link with git."
+            raise UnsupportedParameter(message, value=change.path, remedy=remedy)
+    return [name for change in changes for name in change.names if name]
+
+
 def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[Json, Sources]:
     """The batch with the bytes of the files that its edits, or its patch, name."""
     sources: dict[str, SourceFile] = {}
     if "patch" in batch:
-        from apply_service.formats.patch import read_patch
-        from apply_service.reply.reader import named_files, read_patch_reply
-        from apply_service.text.fidelity import normalise
-
-        reply = read_patch_reply(normalise(str(batch["patch"])))
-        changes = read_patch(reply.update) if reply.is_patch else ()
-        for change in changes:
-            if change.action in ("delete", "rename") and on_disk.roots.is_link(change.path):
-                message = (
-                    f"{change.path} is a symbolic link: the patch would remove or rename the file that it points to."
-                )
-                remedy = "Name that file itself in the patch, or change the link with git."
-                raise UnsupportedParameter(message, value=change.path, remedy=remedy)
-        of_patch = [name for change in changes for name in change.names if name]
-        for name in of_patch if reply.is_patch else named_files(reply.update):
+        for name in _names_in_patch(str(batch["patch"]), on_disk):
             sources[name] = on_disk.read(name)
         existing = {name: source for name, source in sources.items() if source.exists}
         files = [{"path": name, **original_fields(source.data, on_disk.encoding)} for name, source in existing.items()]

@@ -157,11 +157,7 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
     has_value = error.value is not None and bool(str(error.value).strip())
     if has_value and any(part.casefold() not in said for part in _parts(error.value)):
         first = f"{first.rstrip('.')}: {shorten(', '.join(_parts(error.value)), MAX_VALUE_CHARS)}"
-    meant = None
-    if isinstance(error.value, str) and isinstance(error.limit, list | tuple):
-        from apply_service.commands.suggest import closest
-
-        meant = closest(error.value, [part for part in _parts(error.limit) if part != error.value])
+    meant = _meant_by(error)
     if meant is not None:
         more.append(f"Did you mean {meant}?")
     is_said = all(part.casefold() in said for part in _parts(error.limit))
@@ -171,6 +167,15 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
     for line in (*more, sentence(error.remedy)):
         if line:
             write_note(indented(line))
+
+
+def _meant_by(error: ApplyError) -> str | None:
+    """Which of the allowed values is like the one that was given."""
+    if not isinstance(error.value, str) or not isinstance(error.limit, list | tuple):
+        return None
+    from apply_service.commands.suggest import closest
+
+    return closest(error.value, [part for part in _parts(error.limit) if part != error.value])
 
 
 def sentence(text: str) -> str:

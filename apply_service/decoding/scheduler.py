@@ -57,6 +57,24 @@ class Entry:
         """Prompt tokens still to be read."""
         return 0 if self.decoding.session is None else self.decoding.session.n_pending
 
+    @property
+    def n_rows(self) -> int:
+        """Rows that it has in the pass."""
+        return 0 if self.part is None else self.part.n_rows
+
+    def take(self, seconds: float) -> None:
+        """Commit the answer of a pass that took so long, and count its time."""
+        decoding, answer = self.decoding, self.answer
+        if answer is not None:
+            # A pass that reads the end of a prompt and writes counts as one of each by its rows.
+            read_s = seconds * self.n_read / (self.n_read + len(answer.choices))
+            decoding.stats.prefill_s += read_s
+            step = self.attempt(partial(decoding.commit, answer, seconds - read_s))
+            self.outcome = self.outcome if step is None else step
+        elif not self.is_failed:
+            decoding.stats.prefill_passes += 1
+            decoding.stats.prefill_s += seconds
+
     def attempt(self, act: Callable[[], T]) -> T | None:
         """Call `act`.  An error becomes this sequence's outcome, even a `BaseException` like a panic in native code."""
         try:
@@ -66,6 +84,19 @@ class Entry:
         except BaseException as error:
             self.outcome = error
             return None
+
+
+def admit(entries: Sequence[Entry]) -> list[Entry]:
+    """Those that have room, in order: none overtakes one that waits for it."""
+    admitted, is_waiting = [], False
+    for entry in entries:
+        if is_waiting and entry.decoding.session is None:
+            continue
+        if entry.attempt(entry.decoding.admit):
+            admitted.append(entry)
+        elif not entry.is_failed:
+            is_waiting = True
+    return admitted
 
 
 class Scheduler:
@@ -99,17 +130,8 @@ class Scheduler:
                 self._step(engine, planned)
             seconds = time.perf_counter() - started
             for entry in planned:
-                decoding, answer = entry.decoding, entry.answer
-                decoding.last_pass = self._n_passes
-                if answer is not None:
-                    # A pass that reads the end of a prompt and writes counts as one of each by its rows.
-                    read_s = seconds * entry.n_read / (entry.n_read + len(answer.choices))
-                    decoding.stats.prefill_s += read_s
-                    step = entry.attempt(partial(decoding.commit, answer, seconds - read_s))
-                    entry.outcome = entry.outcome if step is None else step
-                elif not entry.is_failed:
-                    decoding.stats.prefill_passes += 1
-                    decoding.stats.prefill_s += seconds
+                entry.decoding.last_pass = self._n_passes
+                entry.take(seconds)
         for entry in entries:
             if entry.is_failed or entry.decoding.finish_reason is not None:
                 first = entry.outcome
@@ -124,14 +146,7 @@ class Scheduler:
         A sequence that writes gets a window, with its draft cut to its share of the rows; those that have waited
         longest come first.  The others get a chunk of their prompt, and where it ends, a window in the rows behind it.
         """
-        admitted, is_waiting = [], False
-        for entry in entries:
-            if is_waiting and entry.decoding.session is None:
-                continue
-            if entry.attempt(entry.decoding.admit):
-                admitted.append(entry)
-            elif not entry.is_failed:
-                is_waiting = True
+        admitted = admit(entries)
         max_rows = window_rows = max(engine.pass_times)
         reading = [entry for entry in admitted if entry.n_pending]
         # Half of the passes read the oldest prompt first, the other half the one with the fewest tokens left.  So
@@ -151,7 +166,7 @@ class Scheduler:
             shares = share_rows([*drafts.values()], engine.pass_times, window_rows)
             for entry, n_drafted in zip(drafts, shares, strict=True):
                 entry.part = entry.attempt(partial(entry.decoding.window, n_drafted))
-                n_left -= 0 if entry.part is None else entry.part.n_rows
+                n_left -= entry.n_rows
         for entry in reading:
             entry.n_read = entry.n_pending
             if entry.n_read < n_left and not only_read:
@@ -160,7 +175,7 @@ class Scheduler:
             elif (n_read := whole_chunks(entry.n_read, n_left, engine.prefill_grain)) > 0:
                 assert entry.decoding.session is not None
                 entry.part, entry.n_read = Prefill(entry.decoding.session, n_read), n_read
-            n_left -= 0 if entry.part is None else entry.part.n_rows
+            n_left -= entry.n_rows
 
     def _step(self, engine: Engine, entries: Sequence[Entry]) -> None:
         """Run the forward.  If it fails, run each sequence alone, so that only those at fault fail."""

@@ -162,17 +162,24 @@ def _is_of_git(place: Path, root: Path) -> bool:
     if last == "head" and (not os.path.exists(place) or os.path.lexists(place.with_name("HEAD"))):
         return True
     for folder in place.parents:
-        is_tree, inside = _is_working_tree(folder), re.split(r"[/\\:]", str(place.relative_to(folder)))[0]
-        has = {name: os.path.lexists(folder / name) for name in ("objects", "refs", "commondir")}
-        has_head = os.path.islink(folder / "HEAD") or os.path.isfile(folder / "HEAD")
-        if not is_tree and has_head and (has["commondir"] or (has["objects"] and has["refs"])):
-            return True
-        # What would make it one; and where `commondir` of another leads, there need be no HEAD.
-        if not is_tree and (has_head or (has["objects"] and has["refs"])) and _folded(inside) in OF_A_REPOSITORY:
+        is_tree = _is_working_tree(folder)
+        if not is_tree and _is_of_repository(place, folder):
             return True
         if is_tree or folder == root:
             return False
     return False
+
+
+def _is_of_repository(place: Path, folder: Path) -> bool:
+    """Whether the folder is a repository, or would be one with the place in it."""
+    has = {name: os.path.lexists(folder / name) for name in ("objects", "refs", "commondir")}
+    has_head = os.path.islink(folder / "HEAD") or os.path.isfile(folder / "HEAD")
+    has_data = has["objects"] and has["refs"]
+    if has_head and (has["commondir"] or has_data):
+        return True
+    # What would make it one; and where `commondir` of another leads, there need be no HEAD.
+    inside = re.split(r"[/\\:]", str(place.relative_to(folder)))[0]
+    return (has_head or has_data) and _folded(inside) in OF_A_REPOSITORY
 
 
 def _is_working_tree(folder: Path) -> bool:

@@ -263,6 +263,24 @@ def add_adapter(model: Any, folder: Path) -> None:
     Raises:
         ModelNotLoadable: the folder has no plain LoRA adapter in safetensors, or it was made for another model.
     """
+    base, scale, tensors = read_adapter(folder)
+    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, torch.nn.Linear)}
+    for name in [name.removeprefix(PREFIX).removesuffix(DOWN) for name in tensors if name.endswith(DOWN)]:
+        layer = layers.get(name)
+        down, up = (tensors[PREFIX + name + end].float() for end in (DOWN, UP))
+        if layer is None or layer.weight.shape != (up.shape[0], down.shape[1]) or up.shape[1] != down.shape[0]:
+            raise ModelNotLoadable(
+                "the adapter was made for another model",
+                value=f"{name}: {tuple(up.shape)} x {tuple(down.shape)}",
+                limit=None if layer is None else tuple(layer.weight.shape),
+                remedy=f"use it with {base or 'its own model'}",
+            )
+        layer.weight.copy_(layer.weight.float() + scale * (up @ down))
+
+
+def read_adapter(folder: Path) -> tuple[Any, float, dict[str, torch.Tensor]]:
+    """The name of its model (None: not given), the factor of its matrices, and the matrices.  Raises ModelNotLoadable:
+    it is no plain LoRA."""
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         config.setdefault("peft_type", "not given")
@@ -281,20 +299,9 @@ def add_adapter(model: Any, folder: Path) -> None:
     if odd:
         message, remedy = "the adapter is not a plain LoRA", "merge it into its model with peft, and load the result"
         raise ModelNotLoadable(message, value=odd, limit="LoRA of linear layers", remedy=remedy)
-    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, torch.nn.Linear)}
     names = [name.removeprefix(PREFIX).removesuffix(DOWN) for name in tensors if name.endswith(DOWN)]
     if not names or tensors.keys() != {PREFIX + name + end for name in names for end in (DOWN, UP)}:
         unknown = sorted(name for name in tensors if not name.endswith((DOWN, UP)))[:3]
         message = "the adapter's file has other tensors than the A and B matrices of a LoRA"
         raise ModelNotLoadable(message, value=unknown, limit=[DOWN, UP], remedy="use a LoRA adapter of linear layers")
-    for name in names:
-        layer = layers.get(name)
-        down, up = (tensors[PREFIX + name + end].float() for end in (DOWN, UP))
-        if layer is None or layer.weight.shape != (up.shape[0], down.shape[1]) or up.shape[1] != down.shape[0]:
-            raise ModelNotLoadable(
-                "the adapter was made for another model",
-                value=f"{name}: {tuple(up.shape)} x {tuple(down.shape)}",
-                limit=None if layer is None else tuple(layer.weight.shape),
-                remedy=f"use it with {config.get('base_model_name_or_path') or 'its own model'}",
-            )
-        layer.weight.copy_(layer.weight.float() + scale * (up @ down))
+    return config.get("base_model_name_or_path"), scale, tensors

@@ -100,6 +100,20 @@ class AnswerIn(_In):
     error: Any = None
 
 
+def read_answer(data: str) -> AnswerIn:
+    """Raises RemoteFailure: it is no chat completion, or reports an error."""
+    try:
+        answer = AnswerIn.model_validate_json(data)
+    except ValidationError as error:
+        # What it says is not quoted: it may hold the user's code.
+        raise RemoteFailure("The remote server's answer is not a chat completion.", remedy=REPORT) from error
+    if answer.error is not None:
+        raise error_in(answer.error)
+    if answer.choices is None:
+        raise RemoteFailure("The remote server's answer lacks the field `choices`.", remedy=REPORT)
+    return answer
+
+
 class Token(NamedTuple):
     """A token of the answer: its bytes, and the natural log of its probability."""
 
@@ -161,15 +175,7 @@ class Transcript:
         if data.strip() == "[DONE]":
             self.is_done = True
             return ""
-        try:
-            answer = AnswerIn.model_validate_json(data)
-        except ValidationError as error:
-            # What it says is not quoted: it may hold the user's code.
-            raise RemoteFailure("The remote server's answer is not a chat completion.", remedy=REPORT) from error
-        if answer.error is not None:
-            raise error_in(answer.error)
-        if answer.choices is None:
-            raise RemoteFailure("The remote server's answer lacks the field `choices`.", remedy=REPORT)
+        answer = read_answer(data)
         self._usage = answer.usage or self._usage
         if not answer.choices:
             return ""

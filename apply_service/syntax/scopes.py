@@ -62,6 +62,10 @@ def is_fallback(text: str, language: str | None) -> bool:
     return parse(text, language) is None
 
 
+Found = dict[tuple[int, int], tuple[str, tree_sitter.Node, tree_sitter.Node | None, tree_sitter.Node | None]]
+"""For the first and last byte of a scope: its kind, its node, and the nodes of its name and its body."""
+
+
 @lru_cache(maxsize=CACHED_TREES)
 def find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
     """The scopes of `text` (LF line ends), outer before inner, in order of their first line.
@@ -73,10 +77,37 @@ def find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
     query = load_query(tree.language) if tree is not None else None
     if tree is None or query is None:
         return tuple(lines.measure_indented())
-    # For the first byte of a wrapped declaration (`export`, decorators) the row where its wrapper starts.
+    outer_rows, found = _match(query, tree.root)
+    scopes: list[Scope] = []
+    open_scopes: list[tuple[int, int]] = []  # end byte and index
+    for (start, end), (kind, node, name, body) in sorted(found.items(), key=lambda item: (item[0][0], -item[0][1])):
+        while open_scopes and open_scopes[-1][0] <= start:
+            open_scopes.pop()
+        parent = open_scopes[-1][1] if open_scopes else None
+        open_scopes.append((end, len(scopes)))
+        if kind == "function" and parent is not None and scopes[parent].kind == "class":
+            kind = "method"
+        declared = "" if name is None else _declared(tree, node, name)
+        first_row = min(outer_rows.get(start, node.start_point[0]), node.start_point[0])
+        scopes.append(lines.measure(node, body, first_row)._replace(kind=kind, parent=parent))
+        if declared:
+            scopes[-1] = scopes[-1]._replace(name=declared)
+    return tuple(scopes)
+
+
+def _declared(tree: SyntaxTree, node: tree_sitter.Node, name: tree_sitter.Node) -> str:
+    """The name of a scope; that of a trait's implementation names both."""
+    if node.type == "impl_item" and (trait := node.child_by_field_name("trait")) is not None:
+        return f"{tree.text_of(trait)} for {tree.text_of(name)}"
+    return plain_name(tree, name)
+
+
+def _match(query: tree_sitter.Query, root: tree_sitter.Node) -> tuple[dict[int, int], Found]:
+    """For the first byte of a wrapped declaration (`export`, decorators), the row where its wrapper starts; and the
+    nodes of scopes."""
     outer_rows: dict[int, int] = {}
-    found: dict[tuple[int, int], tuple[str, tree_sitter.Node, tree_sitter.Node | None, tree_sitter.Node | None]] = {}
-    for _, captures in tree_sitter.QueryCursor(query).matches(tree.root):
+    found: Found = {}
+    for _, captures in tree_sitter.QueryCursor(query).matches(root):
         if "wrapper" in captures:
             wrapper, wrapped = captures["wrapper"][0], captures["wrapped"][0]
             row = outer_rows.get(wrapper.start_byte, wrapper.start_point[0])
@@ -88,23 +119,7 @@ def find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
             extent = (node.start_byte, node.end_byte)
             if extent not in found or (found[extent][2] is None and name is not None):
                 found[extent] = (kind, node, name, body)
-    scopes: list[Scope] = []
-    open_scopes: list[tuple[int, int]] = []  # end byte and index
-    for (start, end), (kind, node, name, body) in sorted(found.items(), key=lambda item: (item[0][0], -item[0][1])):
-        while open_scopes and open_scopes[-1][0] <= start:
-            open_scopes.pop()
-        parent = open_scopes[-1][1] if open_scopes else None
-        open_scopes.append((end, len(scopes)))
-        if kind == "function" and parent is not None and scopes[parent].kind == "class":
-            kind = "method"
-        declared = "" if name is None else plain_name(tree, name)
-        if name is not None and node.type == "impl_item" and (trait := node.child_by_field_name("trait")) is not None:
-            declared = f"{tree.text_of(trait)} for {tree.text_of(name)}"
-        first_row = min(outer_rows.get(start, node.start_point[0]), node.start_point[0])
-        scopes.append(lines.measure(node, body, first_row)._replace(kind=kind, parent=parent))
-        if declared:
-            scopes[-1] = scopes[-1]._replace(name=declared)
-    return tuple(scopes)
+    return outer_rows, found
 
 
 def plain_name(tree: SyntaxTree, name: tree_sitter.Node) -> str:

@@ -6,7 +6,7 @@ but never the output wrong.  A malformed one is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from apply_service.errors import InvalidField
@@ -65,13 +65,26 @@ def decode_edit(arguments: Mapping[str, Any] | None) -> SentEdit | None:
         raise _malformed(OPS, "three whole numbers a run")
     if format_name is not None and not isinstance(format_name, str):
         raise _malformed(FORMAT, "the name of a prompt format")
-    lines = original.split("\n")
+    ops = _read_ops(original.split("\n"), update, numbers)
+    prediction = Prediction(tuple(ops), tuple(update), Certainty.GUESS)
+    return SentEdit(EditJob(original, "\n".join(update), "", None, None, prediction), format_name)
+
+
+def _read_runs(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
+    """The runs, each of a kind, a number of lines and its first line of the update.  Raises InvalidField: there are no
+    such kinds, or more than `most` operations."""
     runs = [numbers[at : at + RUN_FIELDS] for at in range(0, len(numbers), RUN_FIELDS)]
     if any(not 0 <= kind < len(KINDS) or n_lines < 1 for kind, n_lines, _ in runs):
         raise _malformed(OPS, "kinds from 0 to 3, one line or more")
     # Checked before anything is allocated: a run may claim any length.
-    if sum(n_lines for _, n_lines, _ in runs) > len(lines) + len(update):
+    if sum(n_lines for _, n_lines, _ in runs) > most:
         raise _malformed(OPS, "as many operations as there are lines, at most")
+    return runs
+
+
+def _read_ops(lines: Sequence[str], update: Sequence[str], numbers: Sequence[int]) -> list[LineOp]:
+    """The operations that the numbers stand for.  Raises InvalidField: they are no merge of these lines."""
+    runs = _read_runs(numbers, len(lines) + len(update))
     ops: list[LineOp] = []
     n_passed = 0
     for number, n_lines, first in runs:
@@ -87,8 +100,7 @@ def decode_edit(arguments: Mapping[str, Any] | None) -> SentEdit | None:
         n_passed += n_lines if has_original else 0
     if n_passed != len(lines):
         raise _malformed(OPS, "every line of the original once")
-    prediction = Prediction(tuple(ops), tuple(update), Certainty.GUESS)
-    return SentEdit(EditJob(original, "\n".join(update), "", None, None, prediction), format_name)
+    return ops
 
 
 def _malformed(key: str, limit: str) -> InvalidField:
