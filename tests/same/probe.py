@@ -19,7 +19,6 @@ from zlib import crc32
 
 import apply_service
 from apply_service.batch import BatchItem, PatchRequest, PatchSource
-from apply_service.batch.run import apply_patch_request
 from apply_service.errors import ApplyError
 from apply_service.pipeline import read_request, run
 from apply_service.protocols import EditJob
@@ -33,6 +32,8 @@ Each is called as `readings(original, update, language=, path=, instruction=)` a
 `Reading`.  A tree that moves the function adds its new place, and keeps the old one for earlier commits."""
 NORMALISE = ("apply_service.text.fidelity:normalise", "apply_service.edits.fidelity:normalise")
 """The same of the function that gives a text LF line ends."""
+APPLY_PATCH = ("apply_service.batch.run:apply_patch_request", "apply_service.batch.patch:apply_patch_request")
+"""And of the function that applies a patch over several files."""
 
 A_DEEP = 3
 """Of so many lazy snippets one has the features of all its readings compared, the others those of the readings that the
@@ -49,7 +50,9 @@ def find_function(places: Iterable[str] = ADAPTERS) -> Callable[..., Any]:
             return getattr(import_module(module), name)  # type: ignore[no-any-return]
         except (ImportError, AttributeError):
             continue
-    raise ImportError("a function moved: add its new place to ADAPTERS or NORMALISE in tests/same/probe.py")
+    raise ImportError(
+        "a function moved: add its new place to ADAPTERS, NORMALISE or APPLY_PATCH in tests/same/probe.py"
+    )
 
 
 # -- one input ---------------------------------------------------------------------------------------------------------
@@ -139,7 +142,7 @@ def _of_patch(given: Mapping[str, Any]) -> Value:
     values: Value = dict.fromkeys(ASPECTS)
     sources = tuple(PatchSource(path, text) for path, text in given["files"])
     try:
-        batch = apply_patch_request(PatchRequest(given["patch"], sources, mode="independent", diff=True))
+        batch = find_function(APPLY_PATCH)(PatchRequest(given["patch"], sources, mode="independent", diff=True))
     except ApplyError as error:
         return {**values, "error": error.as_dict()}
     except Exception as crash:
