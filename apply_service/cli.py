@@ -66,7 +66,7 @@ class Parser(ArgumentParser):
 
     def remedy_for(self, word: str, known: Iterable[str]) -> str:
         """What may have been meant by an unknown word."""
-        from apply_service.commands.suggest import closest, did_you_mean
+        from apply_service.commands.output import closest, did_you_mean
 
         return did_you_mean(closest(word, known)) or self.remedy
 

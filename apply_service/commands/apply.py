@@ -19,7 +19,7 @@ from typing import Any
 
 from apply_service.commands import output
 from apply_service.commands.background import choose_server
-from apply_service.commands.output import OK, REFUSED
+from apply_service.commands.output import OK, REFUSED, file_hint
 from apply_service.commands.request import (
     STANDARD_INPUT,
     UTF8,
@@ -32,7 +32,6 @@ from apply_service.commands.request import (
     refuse_unused,
     refused_verdicts,
 )
-from apply_service.commands.suggest import file_hint
 from apply_service.commands.undo import open_store, undo_command
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_source

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from apply_service.commands.output import spinning, write_note
-from apply_service.commands.suggest import file_hint
+from apply_service.commands.output import file_hint, spinning, write_note
 from apply_service.disk.files import read_within
 from apply_service.errors import (
     ApplyError,

@@ -15,8 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from apply_service.commands.output import FILE, OK, print_error, spinning, write_json, write_note
-from apply_service.commands.suggest import file_hint
+from apply_service.commands.output import FILE, OK, file_hint, print_error, spinning, write_json, write_note
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.journal import Journal, Recovery
 from apply_service.disk.paths import Roots

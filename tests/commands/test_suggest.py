@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from apply_service.cli import main
-from apply_service.commands.suggest import closest, file_hint
+from apply_service.commands.output import closest, file_hint
 from tests.commands.conftest import OLD
 
 
