@@ -325,14 +325,11 @@ def _add_settings(command: Parser, groups: Iterable[str], names: Iterable[str] =
         if spec.name in USUAL:
             _add_setting(usual, spec)
     if rare := [spec for spec in specs if spec.name not in USUAL]:
-        usual.add_argument("--help-all", action=PrintHelp, nargs=0, help=f"also name {_others(len(rare))}")
-        others = command.add_argument_group("other settings")
+        others = "the other setting" if len(rare) == 1 else f"the other {len(rare)} settings"
+        usual.add_argument("--help-all", action=PrintHelp, nargs=0, help=f"also name {others}")
+        group = command.add_argument_group("other settings")
         for spec in rare:
-            _add_setting(others, spec).is_rare = True  # type: ignore[attr-defined]
-
-
-def _others(n: int) -> str:
-    return "the other setting" if n == 1 else f"the other {n} settings"
+            _add_setting(group, spec).is_rare = True  # type: ignore[attr-defined]
 
 
 def _add_setting(options: _ArgumentGroup, spec: SettingSpec) -> Action:

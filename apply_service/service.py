@@ -331,7 +331,8 @@ class Service:
             self._is_open = False
             self._state.notify_all()
             self._state.wait_for(self._is_idle, drain_timeout_s)
-            left = [*self._tickets]
+            # Those that run come last: a place that is free would be taken by one that waits.
+            left = sorted(self._tickets, key=lambda ticket: ticket.state is State.RUNNING)
         for ticket in left:
             ticket.end(closing_error())
         until = time.monotonic() + JOIN_TIMEOUT_S

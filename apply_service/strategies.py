@@ -274,16 +274,12 @@ def weigh(
     if scored is None:
         return NOTHING
     least = confidence_of(scored)
-    is_unlikely = least is not None and least < (thresholds.confirm if _are_certain(parts) else thresholds.choose)
+    is_certain = all(part.prediction.certainty is Certainty.CERTAIN for part in parts)  # it has no other reading
+    is_unlikely = least is not None and least < (thresholds.confirm if is_certain else thresholds.choose)
     is_forbidden = any(one.logprob == -math.inf for one in scored)  # by the constraint on the output (`constrain`)
     if is_forbidden or is_unlikely:
         return Weighed(None, sum_stats(unused_stats(one.stats) for one in scored))
     return Weighed(list(scored), DecodeStats())
-
-
-def _are_certain(parts: Sequence[EditJob]) -> bool:
-    """Whether the merge has no other reading."""
-    return all(part.prediction.certainty is Certainty.CERTAIN for part in parts)
 
 
 # -- verdicts on how the answer came about ----------------------------------------------------------------------------

@@ -117,7 +117,8 @@ class Soak:
     def _open(self, place: int, fault: str, deadline: Deadline):  # type: ignore[no-untyped-def]
         ask, n_good = self.asks[place], self.rng.randrange(4)
         if fault == "forward":
-            ask = replace(ask, prompt_ids=(self.faulty_id, *ask.prompt_ids))
+            padding = [0] * (3 - len(ask.prompt_ids))  # a shorter prompt could be answered before the fault
+            ask = replace(ask, prompt_ids=(self.faulty_id, *padding, *ask.prompt_ids))
         if fault == "never fits":
             ask = replace(ask, limit=self.engine.context_limit)
         drafter: Drafter = make_drafter(ask, self.answers[place], self.rng, self.n_vocab, self.draft_engine)

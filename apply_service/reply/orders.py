@@ -87,15 +87,10 @@ def orders_above(reply: ReplyLines, fence: Fence) -> tuple[list[str], str]:
     text = as_lead(join(reply.lines, above))
     if not reply.fenced.isdisjoint(above) or not reads_as_english(text):
         return [], ""
-    if _OF_IMPORTS.search(text) is not None and not is_order(text) and _has_imports(reply, fence):
+    code = [line for line in reply.lines[fence.opening + 1 : fence.closing] if line.strip()]
+    if code and _OF_IMPORTS.search(text) is not None and not is_order(text) and all(map(is_import, code)):
         return [], IMPORT_ORDER
     return _parted([order for one in _SENTENCE_END.split(text) for order in _as_orders(one)], text)
-
-
-def _has_imports(reply: ReplyLines, fence: Fence) -> bool:
-    """Whether the fence has imports and nothing else."""
-    code = [line for line in reply.lines[fence.opening + 1 : fence.closing] if line.strip()]
-    return code != [] and all(map(is_import, code))
 
 
 def _parted(sentences: Sequence[str], text: str) -> tuple[list[str], str]:

@@ -1,6 +1,6 @@
 """The question that an edit in doubt asks: which of its readings is meant.
 
-Agents (`mcp.tool`) and people at a terminal (`commands.question`) see the same readings, as short diffs.  It imports
+Agents (`mcp.tool`) and people at a terminal (`commands.apply`) see the same readings, as short diffs.  It imports
 only `types`, so that a command that asks a server stays light.
 """
 
