@@ -5,7 +5,7 @@ types without loading torch.  The parts of an answer go over the wire as they ar
 documentation, from the fields here and the text below each.
 
 Lines: everywhere in the service the lines of a text are `text.split("\n")`.  So a final newline gives an empty last
-line, and an empty text is one empty line.  Text inside the service has LF line ends.  `edits.fidelity` converts other
+line, and an empty text is one empty line.  Text inside the service has LF line ends.  `text.fidelity` converts other
 line ends on the way in, and restores them on the way out.
 """
 
@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 Strategy = Literal["auto", "model", "exact"]
@@ -68,6 +70,61 @@ def keep_all(text: str) -> tuple[LineOp, ...]:
     return tuple(LineOp("keep", i, None, line) for i, line in enumerate(text.split("\n")))
 
 
+class Merge(tuple[LineOp, ...]):
+    """The operations of a finished merge.  It caches its text and its runs, because many readings ask for them."""
+
+    @cached_property
+    def text(self) -> str:
+        """The merged text."""
+        return "\n".join([op.text for op in self if op.kind != "drop"])
+
+    @cached_property
+    def shown(self) -> list[int]:
+        """The places of all operations but those that keep a line which is not shown."""
+        return [k for k, op in enumerate(self) if op.kind != "keep"]
+
+    @cached_property
+    def changed(self) -> list[tuple[int, int]]:
+        """The start and the end of each run of dropped and new lines."""
+        places = [k for k in self.shown if self[k].kind != "both"]
+        starts = [k for above, k in pairwise([-2, *places]) if k > above + 1]
+        stops = [k + 1 for k, below in pairwise([*places, len(self) + 1]) if below > k + 1]
+        return list(zip(starts, stops, strict=True))
+
+    @cached_property
+    def hidden(self) -> list[tuple[int, int]]:
+        """The start and the end of each run of lines that stay without being shown."""
+        edges = pairwise([-1, *self.shown, len(self)])
+        return [(above + 1, below) for above, below in edges if below > above + 1]
+
+
+class Way(NamedTuple):
+    """How a merger came to a reading."""
+
+    maker: str = ""
+    """What laid the snippet on the file: an alignment (`line`, `group`, `fresh`), signs, words (`placed`), ..."""
+    number: int | None = None
+    """Which of the maker's readings it is, where it makes several."""
+    snippet: str = ""
+    """How the snippet was read anew before: `noted`, `parted`, `mixed`, ..."""
+    policy: str = ""
+    """Which differences between shown lines and the file's are carelessness."""
+    extras: tuple[str, ...] = ()
+    """What else was changed, in order."""
+    other: Way | None = None
+    """The way to another reading whose changes this one has as well."""
+
+    @property
+    def is_whole_file(self) -> bool:
+        """Whether the snippet is taken for the whole file: the lines beyond its edges go."""
+        return self.other.is_whole_file if self.other is not None else self.extras[-1:] == ("cut",)
+
+    def __str__(self) -> str:
+        maker = self.maker if self.number is None else f"{self.maker}{self.number}"
+        told = ":".join(part for part in (self.snippet, maker, "+".join([self.policy, *self.extras])) if part)
+        return told if self.other is None else f"{told}&{self.other}"
+
+
 class Reading(NamedTuple):
     """One way to read an edit that can be read in several ways."""
 
@@ -76,8 +133,7 @@ class Reading(NamedTuple):
     """The numbers that a chooser may weigh.  All readings of an edit have the same names."""
     probability: float
     """The chance that the text is right, as the chooser counted it."""
-    name: str
-    """How the merger found this reading."""
+    way: Way = Way()
 
     @property
     def text(self) -> str:

@@ -34,6 +34,22 @@ LAYERS = (
 
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
+MERGE_LAYERS = (
+    {"lazy_snippet"},
+    {"merge"},
+    {"readings"},
+    {"makers", "rank"},
+    {"rows", "signed", "variants"},
+    {"write"},
+    {"loose", "proposal", "regions", "removals", "twins"},
+    {"reading", "words"},
+    {"fitting"},
+    {"candidates"},
+    {"notes", "wording"},
+    {"align", "entries", "statements"},
+)
+"""Those of the merge, top to bottom: making readings, laying lines on the file, reading a snippet, telling lines."""
+
 
 def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
@@ -83,6 +99,18 @@ def test_imports_point_downward(path: Path) -> None:
         there = room(dotted)
         assert there, f"{path}: imports the package itself"
         assert there == here or LEVEL[there] > LEVEL[here], f"{path}: {here} must not import {dotted}"
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "merge").rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_inside_the_merge_point_downward(path: Path) -> None:
+    level = {name: level for level, names in enumerate(MERGE_LAYERS) for name in names}
+    room_of = "apply_service.merge."
+    here = dotted_name(path).removeprefix(room_of).split(".")[0]
+    if path.name == "__init__.py":
+        return
+    assert here in level, f"{here} has no layer: name one in MERGE_LAYERS"
+    for there in {dotted.removeprefix(room_of).split(".")[0] for dotted in imports(path) if dotted.startswith(room_of)}:
+        assert there == here or level[there] > level[here], f"{path}: {here} must not import {there}"
 
 
 def test_imports_are_told_by_module(tmp_path: Path) -> None:

@@ -23,8 +23,9 @@ from apply_eval.arguments import positive, probability
 from apply_eval.datasets import EditRecord
 from apply_eval.errors import DataError
 from apply_eval.provenance import provenance
-from apply_service.merge.merge import BROKEN, most_likely, readings
+from apply_service.merge.merge import BROKEN
 from apply_service.merge.rank.chooser import MODEL_FILE, VERSION, Chooser, ChooserThresholds, Tree, Trees, parse
+from apply_service.merge.readings import readings
 from apply_service.reply.reader import read_reply
 from apply_service.syntax.trees import breaks_syntax
 from apply_service.text.fidelity import normalise
@@ -141,9 +142,9 @@ def lazy_readings(record: EditRecord) -> list[tuple[Reading, float]]:
     found = readings(original, reply.update, language=language, path=path, instruction=reply.prose)
     limit = 0.0 if any(finding.check == DOUBT for finding in reply.findings) else 1.0
     limited = []
-    for reading, ways in found:
-        most = BROKEN if breaks_syntax(original, reading.text, language) else 1.0
-        limited.append((reading, min(limit, most, most_likely(ways))))
+    for one in found:
+        most = BROKEN if breaks_syntax(original, one.text, language) else 1.0
+        limited.append((Reading(one.ops, one.features, 0.0, one.way), min(limit, most, one.limit)))
     return limited
 
 

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz import fuzz
 
-from apply_service.merge.misquotes import ElidedLines
 from apply_service.merge.statements import Statement, gist, statements
+from apply_service.merge.wording import ElidedLines
 from apply_service.text.lines import arm_words, definition_end, indent_of, is_closer
 
 MAX_FUZZY_LENGTH = 1000

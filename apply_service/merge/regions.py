@@ -12,10 +12,9 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from apply_service.merge.quotes import Merge
 from apply_service.protocols import EditJob
 from apply_service.syntax.scopes import find_scopes
-from apply_service.types import LineOp, Prediction
+from apply_service.types import LineOp, Merge, Prediction
 
 MARGIN_LINES = 6
 """Unchanged lines on either side of a change: what a model needs to see where it is."""

@@ -18,10 +18,12 @@ import numpy as np
 
 from apply_service.merge.align import Row, Terrain, align
 from apply_service.merge.candidates import Candidates, Kind, LineIndex, substance
+from apply_service.merge.proposal import Proposal
+from apply_service.merge.reading import ReadSnippet
 from apply_service.text.indent import Reindent
 from apply_service.text.lines import indent_of, leading
 from apply_service.text.markers import FENCE, ONLY_ELLIPSIS, Role, classify, is_marker, strip_comment
-from apply_service.types import LineKind, LineOp
+from apply_service.types import LineKind, LineOp, Merge, Way
 
 EQUAL = (Kind.SAME, Kind.MOVED, Kind.SPACED)
 MIN_EVIDENCE = 0.4
@@ -50,20 +52,6 @@ REASONS = {
 }
 """What the features mean that give reason for doubt wherever they are not 0."""
 DIFF_INFO = ("diff", "patch", "udiff")
-
-
-class SignedReading(NamedTuple):
-    """One way to read a signed snippet.  `update_lines`: the update's lines, sign off, re-indented."""
-
-    ops: tuple[LineOp, ...]
-    update_lines: tuple[str, ...]
-    features: dict[str, float]
-    reasons: tuple[str, ...]
-
-    @property
-    def text(self) -> tuple[str, ...]:
-        """The lines of the result."""
-        return tuple(op.text for op in self.ops if op.kind != "drop")
 
 
 class _Line(NamedTuple):
@@ -128,20 +116,20 @@ def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
     return bool(signs) and evidence >= MIN_EVIDENCE and evidence > 2 * against
 
 
-def read_signed(
-    original: Sequence[str], update: Sequence[str], *, language: str | None, path: str | None
-) -> list[SignedReading]:
+def read_signed(reading: ReadSnippet, update: Sequence[str]) -> list[Proposal]:
     """The readings of a signed snippet, likeliest first, no two with the same text.
 
     Raises:
         TooLarge: too many lines without a line between them that occurs once.
     """
-    reader = _SignedReader(original, update, language, path)
-    readings: dict[tuple[str, ...], SignedReading] = {}
+    reader = _SignedReader(reading.original, update, reading.language, reading.path)
+    found: dict[str, Proposal] = {}
     for columns, choice in reader.alternatives():
-        reading = _Writer(reader, columns, choice).write()
-        readings.setdefault(reading.text, reading)
-    return list(readings.values())
+        ops, texts, features = _Writer(reader, columns, choice).write()
+        reasons = tuple(reason for name, reason in REASONS.items() if features[name])
+        told = {f"signed_{name}": value for name, value in features.items()}
+        found.setdefault(ops.text, Proposal(ops, reading, texts, (Way("signed", len(found)),), reasons, told))
+    return list(found.values())
 
 
 def _known(index: LineIndex, text: str) -> float:
@@ -380,7 +368,8 @@ class _Writer:
         self._dropped = {c for k, c in columns.items() if self._lines[k].sign == "-"}
         self._doubts: Counter[str] = Counter()
 
-    def write(self) -> SignedReading:
+    def write(self) -> tuple[Merge, tuple[str, ...], dict[str, float]]:
+        """The operations; the update's lines, their signs off and re-indented; and how they fit the file."""
         inserts: defaultdict[int, list[int]] = defaultdict(list)
         for _, group in groupby(range(len(self._lines)), key=lambda k: self._lines[k].hunk):
             hunk = list(group)
@@ -414,8 +403,7 @@ class _Writer:
             "moved": float(len(self._reader.moved)),
             **{name: float(self._doubts[name]) for name in DOUBTS},
         }
-        reasons = tuple(reason for name, reason in REASONS.items() if features[name])
-        return SignedReading(tuple(ordered), tuple(self._texts), features, reasons)
+        return Merge(ordered), tuple(self._texts), features
 
     def _reindent(self, hunk: Sequence[int]) -> None:
         """Brings the hunk's lines to the indentation at which its quoted lines stand in the file."""

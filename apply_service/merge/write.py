@@ -22,10 +22,9 @@ from apply_service.merge.loose import (
     replaced_below,
     usual_gap,
 )
-from apply_service.merge.misquotes import is_elided, is_misquoted, may_be_misquoted
-from apply_service.merge.quotes import Merge
 from apply_service.merge.reading import DEFINITIONS_STAY, LEFT_OUT, SECTIONED, Block, ReadSnippet
 from apply_service.merge.removals import find_removed
+from apply_service.merge.wording import is_elided, is_misquoted, may_be_misquoted
 from apply_service.text.lines import (
     header_name,
     indent_of,
@@ -35,7 +34,7 @@ from apply_service.text.lines import (
     new_definitions,
 )
 from apply_service.text.markers import PLAIN_NOTE, Role, deletion_target, strip_comment
-from apply_service.types import LineOp
+from apply_service.types import LineOp, Merge
 
 DATA = ("toml", "ini", "yaml", "json", "jsonc")
 """Languages of files that hold entries in any order."""

@@ -35,7 +35,7 @@ def doubted_run(chance: float) -> ScriptedRun:
         Certainty.LIKELY,
         ("no anchor",),
         probability=chance,
-        readings=(Reading(FIRST, {}, chance, ""), Reading(OTHER, {}, 0.01, "")),
+        readings=(Reading(FIRST, {}, chance), Reading(OTHER, {}, 0.01)),
     )
     found = find_doubt(EditJob("a = 1", "b = 2", "", "a.py", "python", prediction), prediction.text)
     assert found is not None

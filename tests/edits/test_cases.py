@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.merge.merge import merge, readings
+from apply_service.merge.merge import merge
+from apply_service.merge.readings import readings
 from apply_service.merge.words.sites import merge_placed
 from apply_service.reply.reader import read_reply
 from apply_service.types import Certainty
@@ -26,7 +27,7 @@ def readings_of(case: Case) -> list[str]:
         return ["\n".join(op.text for op in ops if op.kind != "drop") + "\n" for _, ops in placed]
     if asks.startswith("a reading"):
         found = readings(case.original, update, language=language, path=path, instruction=instruction)
-        return [reading.text for reading, _ in found]
+        return [reading.text for reading in found]
     assert asks.startswith("the merge"), f"{case.name}: asks {asks}"
     merged = merge(case.original, update, language=language, path=path, instruction=instruction)
     certainty = case.said("certainty")

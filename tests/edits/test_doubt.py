@@ -11,14 +11,14 @@ from apply_service.merge.rank.chooser import load
 from apply_service.merge.rank.doubt import chance_of, chances_of_hunks, find_doubt, other_readings, tell_difference
 from apply_service.merge.rank.question import in_words
 from apply_service.protocols import EditJob
-from apply_service.types import Certainty, LineKind, LineOp, Prediction, Reading
+from apply_service.types import Certainty, LineKind, LineOp, Prediction, Reading, Way
 
 FIRST = (LineOp("keep", 0, None, "a = 1"), LineOp("take", None, 0, "b = 2"))
 OTHER = (LineOp("drop", 0, None, "a = 1"), LineOp("take", None, 0, "b = 2"))
 
 
 def job(chance: float | None, certainty: Certainty = Certainty.LIKELY) -> EditJob:
-    readings = (Reading(FIRST, {}, chance or 0.0, ""), Reading(OTHER, {}, 0.01, ""))
+    readings = (Reading(FIRST, {}, chance or 0.0), Reading(OTHER, {}, 0.01))
     prediction = Prediction(FIRST, ("b = 2",), certainty, ("no anchor",), probability=chance, readings=readings)
     return EditJob("a = 1", "b = 2", "", "a.py", "python", prediction)
 
@@ -117,7 +117,7 @@ def test_other_readings_are_told_likeliest_first_and_only_those_with_a_chance() 
     further = (*FIRST, LineOp("take", None, 1, "c = 3"))
     alike = (*further, LineOp("take", None, 2, ""))  # told in the same words
     chances = {FIRST: 0.7, OTHER: 0.05, further: 0.2, alike: 0.04, FIRST[:1]: 0.009}
-    readings = [Reading(ops, {}, chance, "") for ops, chance in chances.items()]
+    readings = [Reading(ops, {}, chance) for ops, chance in chances.items()]
     prediction = replace(job(0.7).prediction, readings=tuple(readings))
     told = other_readings(prediction, "a = 1\nb = 2")
     assert [(one.probability, one.difference) for one in told] == [
@@ -148,7 +148,7 @@ def test_a_reading_is_told_from_another_by_what_it_does(this: list[str], other: 
 
 def test_a_reading_that_takes_the_snippet_for_the_whole_file_is_told_in_words() -> None:
     doubted = job(0.6)
-    other = doubted.prediction.readings[1]._replace(name="line:literal+cut")
+    other = doubted.prediction.readings[1]._replace(way=Way("line", policy="literal", extras=("cut",)))
     prediction = replace(doubted.prediction, readings=(doubted.prediction.readings[0], other))
     found = find_doubt(replace(doubted, prediction=prediction), doubted.prediction.text)
     assert found is not None
@@ -181,7 +181,7 @@ READINGS = [
 
 
 def test_a_hunk_is_as_likely_as_all_readings_that_change_its_lines_so() -> None:
-    readings = tuple(Reading(ops, {}, chance, "") for ops, chance in READINGS)
+    readings = tuple(Reading(ops, {}, chance) for ops, chance in READINGS)
     prediction = Prediction(THIS, ("B", "d"), Certainty.LIKELY, (), probability=0.5, readings=readings)
     middle, end = chances_of_hunks(prediction, prediction.text, [(1, 2, 1, 2), (3, 3, 3, 4)])
     assert middle == pytest.approx(0.5 + 0.2 + 0.03), "neither where a is dropped, nor where c is"
@@ -194,7 +194,7 @@ BLANK = (*FIRST, LineOp("take", None, 1, ""))
 
 
 def job_with_blanks(chance: float, of_blanks: float, **features: float) -> EditJob:
-    readings = (Reading(FIRST, features, chance, ""), Reading(BLANK, features, of_blanks, ""))
+    readings = (Reading(FIRST, features, chance), Reading(BLANK, features, of_blanks))
     known = job(chance)
     return replace(known, prediction=replace(known.prediction, readings=readings))
 

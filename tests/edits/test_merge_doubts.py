@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.merge.merge import BESIDE, merge
+from apply_service.merge.merge import merge
+from apply_service.merge.rank.risks import BESIDE
 from apply_service.text.lines import are_other_entries
 from apply_service.types import Certainty, Prediction
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from apply_service.errors import MalformedEdit
-from apply_service.merge.merge import NOWHERE, ORDER_IGNORED, merge
+from apply_service.merge.merge import merge
+from apply_service.merge.rank.risks import NOWHERE, ORDER_IGNORED
 from apply_service.reply.prose import find_prose
 from apply_service.reply.reader import read_reply
 from apply_service.text.english import is_order, reads_as_english

@@ -17,12 +17,12 @@ from apply_eval.datasets import EditRecord, read_records
 from apply_service.build import load_target
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import drive_alone
-from apply_service.merge.alternatives import find_alternatives
+from apply_service.merge.variants import other_merges
 from apply_service.pipeline import read_edit
 from apply_service.protocols import EditJob, Part, Prefill, SamplingParams, TokenSet, Window
 from apply_service.settings import Settings
 from apply_service.target import Candidate, Decided, Target, in_process
-from apply_service.types import ApplyRequest
+from apply_service.types import ApplyRequest, Merge
 
 SHIPPED = Path(__file__).parents[2] / "eval" / "apply_eval" / "fixtures" / "own_edits.jsonl"
 ENGINES = ("local", "torch")
@@ -88,7 +88,8 @@ def test_scores_are_those_of_the_windowed_way(engine: str, constrain: str) -> No
     for job in jobs():
         readings = [job.prediction]
         readings += [
-            replace(job.prediction, ops=other.of(job.prediction.ops)) for other in find_alternatives(job.prediction)
+            replace(job.prediction, ops=ops)
+            for ops in other_merges(Merge(job.prediction.ops), job.prediction.update_lines)
         ]
         found = scored(one, [(job, reading) for reading in readings[:2]], constrain)
         for reading, decided in zip(readings, found, strict=False):

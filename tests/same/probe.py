@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from hashlib import blake2b
 from importlib import import_module
@@ -23,13 +23,17 @@ from apply_service.errors import ApplyError
 from apply_service.pipeline import read_request, run
 from apply_service.protocols import EditJob
 from apply_service.target import Runtime, no_target
-from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Prediction, Reading
+from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Prediction
 
 ASPECTS = ("text", "probability", "reasons", "findings", "features", "error")
-ADAPTERS = ("apply_service.merge.merge:readings", "apply_service.edits.lazy.merge:readings")
+ADAPTERS = (
+    "apply_service.merge.readings:readings",
+    "apply_service.merge.merge:readings",
+    "apply_service.edits.lazy.merge:readings",
+)
 """Where the readings of a lazy snippet, unranked, with all their features may be found; the first that is there counts.
-Each is called as `readings(original, update, language=, path=, instruction=)` and gives pairs that begin with a
-`Reading`.  A tree that moves the function adds its new place, and keeps the old one for earlier commits."""
+Each is called as `readings(original, update, language=, path=, instruction=)` and gives readings, or pairs that
+begin with one.  A tree that moves the function adds its new place, and keeps the old one for earlier commits."""
 NORMALISE = ("apply_service.text.fidelity:normalise", "apply_service.edits.fidelity:normalise")
 """The same of the function that gives a text LF line ends."""
 APPLY_PATCH = ("apply_service.batch.run:apply_patch_request", "apply_service.batch.patch:apply_patch_request")
@@ -82,7 +86,7 @@ def probe(given: Mapping[str, Any], readings: Callable[..., Any]) -> Value:
 def _of_prediction(job: EditJob) -> Value:
     """The merge as it was predicted, before anything was decided."""
     prediction: Prediction = job.prediction
-    names = [(one.name, _digest(one.text), one.ops) for one in prediction.readings]
+    names = [(_name(one), _digest(one.text), one.ops) for one in prediction.readings]
     return {
         "text": {
             "format": job.format,
@@ -114,8 +118,13 @@ def _of_readings(readings: Callable[..., Any], request: ApplyRequest, job: EditJ
     if not original.strip():
         return []
     about = {"language": job.language, "path": job.path, "instruction": job.instruction}
-    found: Sequence[tuple[Reading, Any]] = readings(original, job.update, **about)
-    return [(one.name, _digest(one.text), dict(one.features)) for one, *_ in found]
+    found = [one if hasattr(one, "text") else one[0] for one in readings(original, job.update, **about)]
+    return [(_name(one), _digest(one.text), dict(one.features)) for one in found]
+
+
+def _name(reading: Any) -> str:
+    """How the reading was found.  Earlier trees call it `name`."""
+    return str(reading.way) if hasattr(reading, "way") else str(reading.name)
 
 
 def _add_result(values: Value, result: ApplyResult) -> None:

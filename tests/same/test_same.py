@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from apply_service.merge import merge
+from apply_service.merge.readings import readings
 from apply_service.protocols import EditContext
 from apply_service.registry import EDIT_FORMATS, resolve
 from apply_service.types import Prediction
@@ -114,7 +114,7 @@ def test_a_change_is_found_by_its_aspect(
 def test_a_feature_that_no_answer_shows_is_found(
     lines: list[str], before: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = merge.readings
+    whole = readings
 
     def less(*args: Any, **about: Any) -> Any:
         return whole(*args, **about)[:-1]
@@ -175,8 +175,8 @@ def test_the_hashes_of_a_commit_are_kept(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_readings_are_found_in_the_first_place_that_is_there() -> None:
-    there = "apply_service.merge.merge:readings"
-    assert find_function(["apply_service.merge.moved:readings", "apply_service.types:none", there]) is merge.readings
+    there = "apply_service.merge.readings:readings"
+    assert find_function(["apply_service.merge.moved:readings", "apply_service.types:none", there]) is readings
     with pytest.raises(ImportError, match="ADAPTERS"):
         find_function(["apply_service.merge.moved:readings"])
 
@@ -190,7 +190,7 @@ def test_a_crash_is_a_finding_and_not_the_end(monkeypatch: pytest.MonkeyPatch) -
         "request": {"original": "a = 1\nb = 2\n", "update": "# ... existing code ...\nb = 3\n", "path": "a.py"},
     }
     monkeypatch.setattr("tests.same.probe.read_request", crash)
-    assert probe(given, merge.readings)["error"] == {"code": "crash", "message": "IndexError: out of range"}
+    assert probe(given, readings)["error"] == {"code": "crash", "message": "IndexError: out of range"}
 
 
 def test_there_are_sets_without_the_public_ones(tmp_path: Path) -> None:

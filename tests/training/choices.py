@@ -43,4 +43,4 @@ def make_reading(new: str, **features: float) -> Reading:
     """`new` in the place of the second line; the features of NAMES that are not given are 0."""
     keep = [LineOp("keep", i, None, text) for i, text in ((0, "a"), (2, "c"), (3, ""))]
     ops = (keep[0], LineOp("drop", 1, None, "b"), LineOp("take", None, 0, new), *keep[1:])
-    return Reading(ops, dict.fromkeys(NAMES, 0.0) | features, 0.0, "")
+    return Reading(ops, dict.fromkeys(NAMES, 0.0) | features, 0.0)

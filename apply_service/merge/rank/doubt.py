@@ -15,15 +15,14 @@ from dataclasses import replace
 from hashlib import sha256
 
 from apply_service.errors import UnknownReading
-from apply_service.merge.merge import RISKS, WHOLE_FILE
-from apply_service.merge.quotes import Merge
+from apply_service.merge.proposal import texts_of
 from apply_service.merge.rank.chooser import UNSEEN, load
 from apply_service.merge.rank.question import in_words
-from apply_service.merge.readings import texts_of
+from apply_service.merge.rank.risks import RISKS
 from apply_service.protocols import EditJob
 from apply_service.text.diff import unified_diff_text
 from apply_service.text.lines import quote_lines
-from apply_service.types import DOUBT, Certainty, LineOp, OtherReading, Prediction, Severity, Verdict, keep_all
+from apply_service.types import DOUBT, Certainty, LineOp, Merge, OtherReading, Prediction, Severity, Verdict, keep_all
 
 MAX_RANGES = 3
 """The most places of another reading that a verdict names, and the most reasons."""
@@ -171,7 +170,7 @@ def other_readings(prediction: Prediction, merged: str, *, path: str | None = No
     told: dict[str, OtherReading] = {}  # some differ only in what the words leave out
     for one in sorted(likely, key=lambda one: -one.probability):
         difference = tell_difference(this, one.ops)
-        if difference and one.name.endswith(WHOLE_FILE):
+        if difference and one.way.is_whole_file:
             difference = f"take the snippet for the whole file and {difference}"
         diff = None if path is None else unified_diff_text(original, one.text, path)
         told.setdefault(difference, OtherReading(reading_id(one.text), one.probability, difference, diff))

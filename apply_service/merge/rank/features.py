@@ -20,10 +20,11 @@ import numpy.typing as npt
 from rapidfuzz import fuzz
 
 from apply_service.merge.candidates import NO_SCOPE, substance
-from apply_service.merge.quotes import Merge, Pair, find_pairs
+from apply_service.merge.proposal import Proposal
 from apply_service.merge.reading import ReadSnippet, holds_definitions
-from apply_service.merge.retouch import renewed_at_changes
 from apply_service.merge.statements import imported
+from apply_service.merge.variants import renewed_at_changes
+from apply_service.merge.wording import Pair, find_pairs
 from apply_service.text.lines import (
     are_other_entries,
     header_name,
@@ -37,7 +38,7 @@ from apply_service.text.lines import (
     surplus,
 )
 from apply_service.text.markers import Role, deletion_target, strip_comment
-from apply_service.types import LineOp
+from apply_service.types import LineOp, Merge
 
 MAKERS = ("line", "group", "fresh", "signed", "placed", "other")
 POLICIES = ("careful", "literal", "stubs", "headers", "lone", "format", "most")
@@ -150,32 +151,22 @@ class SnippetFacts:
         }
 
 
-def features_of(
-    facts: SnippetFacts,
-    ops: Merge,
-    names: Sequence[str],
-    reasons: Sequence[str],
-    others: Mapping[str, float],
-    n_readings: int,
-    shown: Sequence[str],
-) -> Features:
-    """All features of one reading.
-
-    `names`: the ways that lead to it.  `reasons`: the doubts of the merger.  `others`: features that come from
-    `signed`, `place` or `twins`.  `shown`: the update's lines, without the signs of a diff.
-    """
-    makers = {(name.split(":")[-2] if ":" in name else name).rstrip("0123456789") for name in names}
-    policies = {name.split(":")[-1].split("+")[0] for name in names if ":" in name}
-    extras = {part for name in names if ":" in name for part in name.split("+")[1:]}
+def features_of(facts: SnippetFacts, one: Proposal, n_readings: int) -> Features:
+    """All features of a reading that is one of so many."""
+    ways, others, ops = one.ways, one.features, one.ops
+    makers = {way.maker for way in ways}
+    policies, extras = {way.policy for way in ways}, {extra for way in ways for extra in way.extras}
+    # A signed snippet shows its lines without their signs.
+    shown = one.texts if one.way.maker == "signed" else facts.reading.texts
     return {
         **facts.features,
         "readings": log2(n_readings),
-        "ways": float(len(names)),
-        "ways_share": len(names) / max(1, n_readings),
+        "ways": float(len(ways)),
+        "ways_share": len(ways) / max(1, n_readings),
         **{f"by_{maker}": float(maker in makers) for maker in MAKERS},
         **{f"policy_{policy}": float(policy in policies) for policy in POLICIES},
         **{f"policy_{part}": float(part in extras) for part in EXTRAS},
-        "doubts": float(len(reasons)),
+        "doubts": float(len(one.reasons)),
         "twins": log2(1 + others.get("twins", 0.0)),
         **{name: float(others.get(name, 0.0)) for name in OTHERS},
         **_effects(facts, ops),

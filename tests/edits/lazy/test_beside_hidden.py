@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.merge.merge import merge, readings
+from apply_service.merge.merge import merge
+from apply_service.merge.readings import readings
 from apply_service.text.lines import header_name
 
 
 def texts_of(original: str, update: str, language: str) -> list[str]:
-    return [reading.text for reading, _ in readings(original, update, language=language)]
+    return [reading.text for reading in readings(original, update, language=language)]
 
 
 CALLS = """\

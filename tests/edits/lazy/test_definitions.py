@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.merge.merge import merge, readings
-from apply_service.merge.quotes import Merge
+from apply_service.merge.merge import merge
 from apply_service.merge.rank.doubt import what_to_show
-from apply_service.types import Certainty
+from apply_service.merge.readings import readings
+from apply_service.types import Certainty, Merge
 
 GO = """\
 package stack
@@ -177,7 +177,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_default_reading(name: str) -> None:
     language, original, update, wanted = CASES[name]
-    assert readings(original, update, language=language)[0][0].text == wanted
+    assert readings(original, update, language=language)[0].text == wanted
 
 
 def test_a_return_below_another_may_take_its_place() -> None:
@@ -186,7 +186,7 @@ def test_a_return_below_another_may_take_its_place() -> None:
         "    // the rest is the table's\n    return table_op(op, o_in);\n}\n"
     )
     wanted = C.replace("    return NULL;\n", "    // the rest is the table's\n    return table_op(op, o_in);\n")
-    found = {reading.text: reading.features for reading, _ in readings(C, update, language="c")}
+    found = {reading.text: reading.features for reading in readings(C, update, language="c")}
     assert found[wanted]["dead_code"] == 0
     dead = C.replace("NULL;\n", "NULL;\n    // the rest is the table's\n    return table_op(op, o_in);\n")
     assert found[dead]["dead_code"] == 1
@@ -194,10 +194,10 @@ def test_a_return_below_another_may_take_its_place() -> None:
 
 def test_a_doubt_names_the_line_to_show() -> None:
     _, original, update, _ = CASES["another command below a blank line"]
-    (reading, _), *_ = readings(original, update, language="shell")
+    reading, *_ = readings(original, update, language="shell")
     said = 'show line 4 (`tar czf "$dir/$name.tgz" /srv/data`) below `rm -f "$dir/$name.tgz"`'
-    assert what_to_show(Merge(reading.ops)) == [f"to be sure of this one, {said}"]
-    assert what_to_show(Merge(reading.ops[:0])) == []
+    assert what_to_show(reading.ops) == [f"to be sure of this one, {said}"]
+    assert what_to_show(Merge()) == []
 
 
 RECORDS = """\
@@ -217,7 +217,7 @@ def test_an_attribute_that_another_definition_has_belongs_to_the_one_below_it() 
     wanted = RECORDS.replace(
         "pub struct Size {\n    w: i32,\n", "#[derive(Debug, Clone)]\npub struct Size {\n    w: i32,\n    h: i32,\n"
     )
-    assert readings(RECORDS, update, language="rust")[0][0].text == wanted
+    assert readings(RECORDS, update, language="rust")[0].text == wanted
 
 
 PROPERTIES = """\
@@ -236,14 +236,14 @@ class Dto {
 def test_so_does_one_above_a_property() -> None:
     update = "  // ... existing code ...\n\n  @Column({ nullable: true })\n  phone: string;\n}\n"
     wanted = PROPERTIES.replace("  phone", "  @Column({ nullable: true })\n  phone")
-    assert readings(PROPERTIES, update, language="typescript")[0][0].text == wanted
+    assert readings(PROPERTIES, update, language="typescript")[0].text == wanted
 
 
 def test_a_new_decorator_leaves_the_one_above_it_in_its_place() -> None:
     original = '@app.get("/a")\n@login\ndef a():\n    return 1\n\n\n@app.get("/b")\ndef b():\n    return 2\n'
     update = '# ... existing code ...\n\n@app.get("/b")\n@login\ndef b():\n    return 2\n'
     wanted = original.replace("def b", "@login\ndef b")
-    assert readings(original, update, language="python")[0][0].text == wanted
+    assert readings(original, update, language="python")[0].text == wanted
 
 
 def test_a_new_definition_with_the_body_of_a_hidden_one_may_be_its_new_name() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from apply_service.merge.candidates import LineIndex
 from apply_service.merge.fitting import fit_blocks
-from apply_service.merge.merge import readings
 from apply_service.merge.reading import ReadSnippet
+from apply_service.merge.readings import readings
 
 FILE = [
     "class Loader:",
@@ -122,7 +122,7 @@ TABS = "package a\n\nfunc Load() int {\n\tn := read()\n\treturn n\n}\n"
     ],
 )
 def test_a_snippet_without_indentation_gets_the_files(original: str, language: str, update: str, wanted: str) -> None:
-    assert wanted in [reading.text for reading, _ in readings(original, update, language=language)]
+    assert wanted in [reading.text for reading in readings(original, update, language=language)]
 
 
 def test_code_that_is_shown_deeper_than_the_file_has_it_lost_no_indentation() -> None:

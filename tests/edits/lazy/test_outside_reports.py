@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.merge.merge import NO_SYNTAX, NOT_TOLD, merge
+from apply_service.merge.merge import NO_SYNTAX, merge
+from apply_service.merge.rank.risks import NOT_TOLD
 from apply_service.types import Certainty
 
 CLASS = "class A:\n    def one(self):\n        return 1\n\n\ndef main():\n    A().one()\n\n\nif True:\n    main()\n"

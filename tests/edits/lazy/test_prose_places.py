@@ -3,7 +3,7 @@ instruction."""
 
 from __future__ import annotations
 
-from apply_service.merge.merge import readings
+from apply_service.merge.readings import readings
 
 PYTHON = '''\
 """Orders of a small shop."""
@@ -73,4 +73,4 @@ if __name__ == "__main__":
 def test_no_reading_writes_a_comment_that_is_carried_out() -> None:
     update = "# Add this after the `load` function:\ndef save(path: str) -> None:\n    pass\n"
     found = readings(PYTHON, update, language="python", path="shop/cart.py")
-    assert not any("Add this" in reading.text for reading, _ in found)
+    assert not any("Add this" in reading.text for reading in found)

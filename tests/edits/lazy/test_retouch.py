@@ -2,7 +2,7 @@
 
 import pytest
 
-from apply_service.merge.merge import readings
+from apply_service.merge.readings import readings
 
 FUNCTIONS = '''import os
 
@@ -27,7 +27,7 @@ def remove(path):
 def texts(original: str, update: str, language: str = "python") -> dict[str, set[str]]:
     """Each reading's text with the names of the ways that lead to it."""
     found = readings(original, update, language=language)
-    return {reading.text: {name.split(":")[-1] for name in ways.names} for reading, ways in found}
+    return {one.text: {"+".join([way.policy, *way.extras]) for way in one.ways} for one in found}
 
 
 def ways_to(original: str, update: str, wanted: str, language: str = "python") -> set[str]:
@@ -36,7 +36,7 @@ def ways_to(original: str, update: str, wanted: str, language: str = "python") -
 
 def makers_of(original: str, update: str, wanted: str, language: str) -> set[str]:
     found = readings(original, update, language=language)
-    return {name.split(":")[0] for reading, ways in found if reading.text == wanted for name in ways.names}
+    return {way.snippet or way.maker for one in found if one.text == wanted for way in one.ways}
 
 
 @pytest.mark.parametrize(
@@ -138,14 +138,14 @@ def test_many_lines_beyond_an_edge_stay() -> None:
 def test_the_last_line_shown_in_a_file_without_a_final_newline_is_known_to_the_chooser(end: str) -> None:
     original = f"a = 1\nb = 2{end}"
     found = readings(original, "# ...\nb = 3\n", language="python")
-    assert [reading.features["open_end"] for reading, _ in found if reading.text == f"a = 1\nb = 3{end}"] == [not end]
+    assert [reading.features["open_end"] for reading in found if reading.text == f"a = 1\nb = 3{end}"] == [not end]
 
 
 def test_a_replaced_neighbour_that_may_be_of_another_thing_is_known_to_the_chooser() -> None:
     original = "def test_all():\n    check(result.status, is_pending)\n    check(result.error, is_none)\n"
     update = "def test_all():\n    # ...\n    check(result.placeholder, is_none)\n"
     found = readings(original, update, language="python")
-    others = {reading.text: reading.features["other_entries"] for reading, _ in found}
+    others = {reading.text: reading.features["other_entries"] for reading in found}
     added = "    check(result.placeholder, is_none)\n"
     assert others[original + added] == 0.0
     assert others[original.replace("    check(result.error, is_none)\n", added)] == 1.0

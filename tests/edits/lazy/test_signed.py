@@ -7,7 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from apply_service.merge.signed import SignedReading, is_signed, read_signed
+from apply_service.merge.proposal import Proposal
+from apply_service.merge.reading import ReadSnippet
+from apply_service.merge.signed import is_signed, read_signed
 from tests.seeds import draw_seed
 
 _CODE = """\
@@ -42,23 +44,28 @@ steps:
 CODE, LIST = _CODE.split("\n"), _LIST.split("\n")
 
 
-def read(original: list[str], update: str) -> SignedReading:
+def proposals(original: list[str], update: str, language: str | None = None) -> list[Proposal]:
     lines = update.split("\n")
-    readings = read_signed(original, lines, language=None, path=None)
+    return read_signed(ReadSnippet(original, lines, language, None), lines)
+
+
+def read(original: list[str], update: str) -> Proposal:
+    lines = update.split("\n")
+    readings = proposals(original, update)
     assert len({reading.text for reading in readings}) == len(readings) <= 4
     for reading in readings:
         check_contract(original, lines, reading)
     return readings[0]
 
 
-def check_contract(original: list[str], update: list[str], reading: SignedReading) -> None:
+def check_contract(original: list[str], update: list[str], reading: Proposal) -> None:
     """The operations name every original line once and in order, and takes are lines of the update, drops first."""
     assert [op.original_line for op in reading.ops if op.original_line is not None] == list(range(len(original)))
-    assert len(reading.update_lines) == len(update)
+    assert len(reading.texts) == len(update)
     for op in reading.ops:
         if op.kind == "take":
             assert op.update_line is not None
-            assert op.text == reading.update_lines[op.update_line]
+            assert op.text == reading.texts[op.update_line]
         else:
             assert op.original_line is not None
             assert op.text == original[op.original_line]
@@ -66,10 +73,10 @@ def check_contract(original: list[str], update: list[str], reading: SignedReadin
     assert ("take", "drop") not in set(pairwise(kinds))
 
 
-def edited(original: list[str], *changes: tuple[str, list[str]]) -> tuple[str, ...]:
+def edited(original: list[str], *changes: tuple[str, list[str]]) -> str:
     """The original with lines, told by their text without indentation, replaced."""
     table = dict(changes)
-    return tuple(new for line in original for new in table.get(line.strip(), [line]))
+    return "\n".join(new for line in original for new in table.get(line.strip(), [line]))
 
 
 def test_signs_are_taken_off_and_unshown_lines_stay() -> None:
@@ -148,18 +155,18 @@ def test_list_items_are_removed_and_added_by_a_sign_of_their_own() -> None:
 
 def test_unsigned_line_that_stands_nowhere_is_new_with_a_reason() -> None:
     update = "     def close(self):\n+        first = 1\nsecond = 2\n         self.open = False"
-    readings = read_signed(CODE, update.split("\n"), language="python", path=None)
-    texts = [[line.strip() for line in reading.text if line not in CODE] for reading in readings]
+    readings = proposals(CODE, update, "python")
+    texts = [[line.strip() for line in reading.text.split("\n") if line not in CODE] for reading in readings]
     assert texts[:2] == [["first = 1", "second = 2"], ["first = 1"]]
     assert "a line without a sign stands nowhere in the file" in readings[0].reasons
 
 
 def test_added_lines_that_repeat_their_neighbours_are_those() -> None:
     update = "     def close(self):\n+        assert self.open\n+        self.open = False\n # ..."
-    readings = read_signed(CODE, update.split("\n"), language="python", path=None)
+    readings = proposals(CODE, update, "python")
     header = ("def close(self):", ["    def close(self):", "        assert self.open"])
     assert readings[0].text == edited(CODE, header)
-    assert len(readings[1].text) == len(CODE) + 2
+    assert len(readings[1].text.split("\n")) == len(CODE) + 2
     assert readings[0].reasons
 
 
@@ -167,13 +174,13 @@ def test_the_last_line_end_is_no_blank_line() -> None:
     update = "     g();\n }\n \n+void h() {\n+    x();\n+}"
     for end in ("", "\n"):
         found = read(["void f() {", "    g();", "}", ""], update + end).text
-        assert found == ("void f() {", "    g();", "}", "", "void h() {", "    x();", "}")
+        assert found == "void f() {\n    g();\n}\n\nvoid h() {\n    x();\n}"
 
 
 def test_of_several_blank_lines_those_above_the_next_line_count() -> None:
     original = ["start = load(1)", "", "", "", "", "path = load(3)", "names = load(4)"]
     update = "# ...\n\n\n-\n+new = result\n path = load(3)\n names = load(4)"
-    assert read(original, update).text == (*original[:4], "new = result", *original[5:])
+    assert read(original, update).text == "\n".join([*original[:4], "new = result", *original[5:]])
 
 
 def test_random_edits_come_out_exact_or_with_a_reason() -> None:
@@ -182,9 +189,9 @@ def test_random_edits_come_out_exact_or_with_a_reason() -> None:
     for _ in range(200):
         original, wanted, update = random_case(draw)
         reading = read(original, "\n".join(update))
-        is_exact = reading.text == tuple(wanted)
+        is_exact = reading.text == "\n".join(wanted)
         n_exact += is_exact
-        assert is_exact or reading.reasons, "\n".join([*original, "=====", *update, "=====", *reading.text])
+        assert is_exact or reading.reasons, "\n".join([*original, "=====", *update, "=====", reading.text])
     assert n_exact > 180
 
 

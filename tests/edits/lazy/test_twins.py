@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.merge.merge import MAX_PLACES, TWIN, _combinations, merge
-from apply_service.merge.rank.twins import find_twins
-from apply_service.merge.readings import find_readings
+from apply_service.merge.merge import TWIN, _combinations, merge
+from apply_service.merge.readings import readings
+from apply_service.merge.twins import MAX_PLACES, find_twins
 from apply_service.types import Certainty, LineOp, Reading
 
 SCALES = """\
@@ -47,12 +47,10 @@ ROWS = "a:\n  log_size_limit: 10\nb:\n  log_size_limit: 10\n"
     ],
 )
 def test_places_that_fit_as_well(original: str, update: str, wanted: list[int]) -> None:
-    lines = original.split("\n")[:-1]
-    draft = find_readings(lines, update.split("\n"), language="python", path=None)[0].draft
-    assert draft.reading is not None
-    found = [twin.line for twin in find_twins(draft.reading, draft.ops)]
+    first = readings(original, update, language="python")[0]
+    found = [twin.line for twin in find_twins(first.snippet, first.ops)]
     assert len(found) == len(wanted)
-    assert not set(found).intersection(op.original_line for op in draft.ops if op.kind != "keep")
+    assert not set(found).intersection(op.original_line for op in first.ops if op.kind != "keep")
 
 
 def test_an_equal_place_is_a_reading_and_nothing_is_sure() -> None:
@@ -70,7 +68,7 @@ def test_words_name_one_of_them(words: str, place: int) -> None:
     found = merge(SCALES, f"# ...\n{CHANGED}# ...\n", language="python", instruction=words)
     head, _, tail = found.text.partition("def second")
     assert [("check" in head), ("check" in tail)] == [place == 0, place == 1]
-    assert all(one.name != TWIN for one in found.readings)
+    assert all(one.way != TWIN for one in found.readings)
 
 
 def test_many_equal_places_are_told_by_line() -> None:
@@ -78,7 +76,7 @@ def test_many_equal_places_are_told_by_line() -> None:
     found = merge(original, f"# ...\n{CHANGED}# ...\n", language="python")
     told = found.reasons[0]
     assert found.certainty is Certainty.GUESS
-    assert all(one.name != TWIN for one in found.readings)
+    assert all(one.way != TWIN for one in found.readings)
     assert sum(f"{5 * n + 2}" in told for n in range(MAX_PLACES + 1)) == MAX_PLACES
     assert "show one more line" in told
 
@@ -86,7 +84,7 @@ def test_many_equal_places_are_told_by_line() -> None:
 def test_a_moved_block_gets_the_margin_of_its_place() -> None:
     original = "if ready:\n    load(1)\n    save(1)\n    sweep(1)\nelse:\n  load(1)\n  save(1)\n  sweep(1)\n"
     found = merge(original, "# ...\n    load(1)\n    save(2)\n    sweep(1)\n# ...\n", language="python")
-    texts = [one.text for one in found.readings if one.name == TWIN or one is found.readings[0]]
+    texts = [one.text for one in found.readings if one.way == TWIN or one is found.readings[0]]
     assert any("    save(2)\n    sweep(1)\nelse" in text for text in texts)
     assert any("\n  save(2)\n  sweep(1)\n" in text for text in texts)
 
@@ -96,10 +94,7 @@ def test_readings_at_two_places_are_combined() -> None:
         [LineOp("keep", 0, None, "a"), *one, LineOp("keep", 1, None, "b"), LineOp("keep", 2, None, "c"), *two]
         for one, two in (((), ()), ((LineOp("take", None, 0, "x"),), ()), ((), (LineOp("take", None, 1, "y"),)))
     )
-    ranked = [
-        Reading(tuple(ops), {}, chance, name)
-        for ops, chance, name in ((first, 0.6, "1"), (one, 0.2, "2"), (other, 0.1, "3"))
-    ]
+    ranked = [Reading(tuple(ops), {}, chance) for ops, chance in ((first, 0.6), (one, 0.2), (other, 0.1))]
     (both,) = _combinations(ranked)
     assert both.text == "a\nx\nb\nc\ny"
     assert both.probability == pytest.approx(0.2 * 0.1 / 0.6)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from apply_service.merge import lazy_snippet
-from apply_service.merge.alternatives import MAX_ALTERNATIVES, find_alternatives
+from apply_service.merge.variants import MAX_OTHERS, other_merges
 from apply_service.protocols import EditContext
-from apply_service.types import LineOp, Prediction
+from apply_service.types import LineOp, Merge, Prediction
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
 OPEN_END = "# ... existing code ...\ndef one():\n    return 11\n\ndef three():\n    pass\n"
@@ -20,11 +18,7 @@ def predict(original: str, update: str) -> Prediction:
 
 
 def texts(prediction: Prediction) -> list[str]:
-    return [written(one.of(prediction.ops)) for one in find_alternatives(prediction)]
-
-
-def written(ops: Sequence[LineOp]) -> str:
-    return "\n".join(op.text for op in ops if op.kind != "drop")
+    return [one.text for one in other_merges(Merge(prediction.ops), prediction.update_lines)]
 
 
 def made(*ops: LineOp, update: str = "") -> Prediction:
@@ -82,7 +76,7 @@ def test_a_blank_line_at_the_edge_of_new_lines_may_belong_to_them_or_not() -> No
 
 
 def test_nothing_changed_has_no_other_reading() -> None:
-    assert find_alternatives(made(LineOp("keep", 0, None, "a"))) == []
+    assert texts(made(LineOp("keep", 0, None, "a"))) == []
 
 
 @pytest.mark.parametrize(
@@ -96,11 +90,10 @@ def test_nothing_changed_has_no_other_reading() -> None:
 )
 def test_each_is_another_text_and_a_merge_of_its_own(original: str, update: str) -> None:
     prediction = predict(original, update)
-    found = find_alternatives(prediction)
-    assert 0 < len(found) <= MAX_ALTERNATIVES
+    found = other_merges(Merge(prediction.ops), prediction.update_lines)
+    assert 0 < len(found) <= MAX_OTHERS
     assert len({prediction.text, *texts(prediction)}) == len(found) + 1
-    for one in found:
-        ops = one.of(prediction.ops)
+    for ops in found:
         shown = [op.original_line for op in ops if op.original_line is not None]
         used = [op.update_line for op in ops if op.update_line is not None]
         assert shown == list(range(len(original.split("\n"))))

@@ -1,25 +1,31 @@
 """Decides whether a line that differs from the file's line is an edit or a careless copy.
 
-The input is a finished merge.  If new lines replace old ones, the statements of both sides are paired.  For each pair
-this module asks whether the new statement says anything that the old one does not.  It judges pairs; the caller decides
-which of them keep the file's wording.
+Of two lines: is one the other misquoted (shortened, re-spaced, a word lost)?  Of a finished merge: if new lines replace
+old ones, the statements of both sides are paired, and each pair is asked whether the new statement says anything that
+the old one does not.  This module judges; the caller decides which lines keep the file's wording.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 
-from rapidfuzz.distance import Indel
+from rapidfuzz.distance import Indel, Postfix, Prefix
 
 from apply_service.merge.statements import QUOTES, Statement, essence, gist, likeness, statements
 from apply_service.text.lines import header_name, indent_of, is_attached
 from apply_service.text.markers import strip_comment
-from apply_service.types import LineOp
+from apply_service.types import LineOp, Merge
 
+_RETURN_TYPE = re.compile(r"\s*->\s*[^{:;]+?(?=\s*(?:\{|:|;|$|\bwhere\b))")
+_ELLIPSIS = re.compile(r"\.{3}|…")
+_VISIBLE = re.compile(r"\S")
+_CODE = re.compile(r"[={};<>\[\]]|[:,(]$")
+MAX_LOST_WORDS = 2
+MIN_WORDS = 5
 MAX_RUN = 400
 """The most lines of a change that are paired.  A longer change is taken literally."""
 MIN_ALIKE = 0.45
@@ -30,6 +36,87 @@ _MODIFIERS = frozenset(("abstract", "async", "const", "declare", "default", "exp
                         "private", "protected", "pub", "public", "readonly", "static"))  # fmt: skip
 
 
+# -- two lines ---------------------------------------------------------------------------------------------------------
+def is_misquoted(shown: str, line: str) -> bool:
+    """Whether `shown` reads as a careless copy of `line` rather than an edit of it."""
+    shown, line = shown.strip(), line.strip()
+    untyped = _RETURN_TYPE.sub("", line)
+    return is_elided(shown, line) or (untyped != line and "".join(untyped.split()) == "".join(shown.split()))
+
+
+def may_be_misquoted(shown: str, line: str) -> bool:
+    """Whether `shown` may as well be an edit of `line` as a careless copy: columns of spaces squeezed to one, or a word
+    or two lost from a comment or a line of prose."""
+    shown, line = shown.strip(), line.strip()
+    if "  " in line and shown == " ".join(line.split()):
+        return True
+    here, there = shown.split(), line.split()
+    if len(there) < MIN_WORDS or not 0 < len(there) - len(here) <= MAX_LOST_WORDS:
+        return False
+    rest = iter(there)
+    return _is_said(shown) and _is_said(line) and all(word in rest for word in here)
+
+
+def is_elided(shown: str, line: str) -> bool:
+    """Whether the line is given with dots for a part of it."""
+    if "..." not in shown and "…" not in shown:
+        return False
+    n_head, n_tail = Prefix.similarity(shown, line), Postfix.similarity(shown, line)
+    last = 0
+    for dots in _ELLIPSIS.finditer(shown):
+        start, end = dots.span()
+        head = last + len(shown[last:start].rstrip())
+        last = end
+        if head > n_head:
+            return False
+        beside = shown[max(0, start - 1) : start] + shown[end : end + 1]
+        is_in_word = any(sign.isalnum() or sign == "_" for sign in beside)
+        visible = _VISIBLE.search(shown, end)
+        tail = len(shown) - visible.start() if visible else 0
+        if not is_in_word and tail <= n_tail and 6 <= head + tail < len(line):
+            return True
+    return False
+
+
+def _is_said(text: str) -> bool:
+    """Whether the text is a comment, or has no sign of code."""
+    return strip_comment(text).is_comment or not _CODE.search(text)
+
+
+class ElidedLines:
+    """Lines of a file, asked which of them a text gives with dots for a part."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        """`lines`: without their outer white space."""
+        self._lines = lines
+
+    @cached_property
+    def _forwards(self) -> list[tuple[str, int]]:
+        return sorted((line, j) for j, line in enumerate(self._lines))
+
+    @cached_property
+    def _backwards(self) -> list[tuple[str, int]]:
+        return sorted((line[::-1], j) for j, line in enumerate(self._lines))
+
+    def places(self, shown: str) -> list[int]:
+        """The numbers of the lines that `shown`, without outer white space, gives so; looks only at those with its
+        beginning, or with its end if these are fewer."""
+        if "..." not in shown and "…" not in shown:
+            return []
+        parts = _ELLIPSIS.split(shown)
+        heads = _with_beginning(self._forwards, parts[0].rstrip())
+        tails = _with_beginning(self._backwards, parts[-1].lstrip()[::-1])
+        return sorted(j for _, j in min(heads, tails, key=len) if is_elided(shown, self._lines[j]))
+
+
+def _with_beginning(ordered: Sequence[tuple[str, int]], beginning: str) -> Sequence[tuple[str, int]]:
+    """Those of the lines, which are in order, that begin so."""
+    n = len(beginning)
+    low = bisect_left(ordered, (beginning, -1))
+    return ordered[low : bisect_right(ordered, beginning, low, key=lambda pair: pair[0][:n])]
+
+
+# -- two sides of a change ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Old lines and new lines that say the same thing, or of which the new ones are an edit of the old ones."""
@@ -53,29 +140,6 @@ def find_pairs(ops: Merge) -> list[Pair]:
             for old, new, kind in _pair_texts(*texts):
                 found.append(Pair(tuple(drops[k] for k in old), tuple(takes[k] for k in new), kind))
     return found
-
-
-class Merge(tuple[LineOp, ...]):
-    """The operations of a finished merge.  It caches its runs, because many readings ask for them often."""
-
-    @cached_property
-    def shown(self) -> list[int]:
-        """The places of all operations but those that keep a line which is not shown."""
-        return [k for k, op in enumerate(self) if op.kind != "keep"]
-
-    @cached_property
-    def changed(self) -> list[tuple[int, int]]:
-        """The start and the end of each run of dropped and new lines."""
-        places = [k for k in self.shown if self[k].kind != "both"]
-        starts = [k for above, k in pairwise([-2, *places]) if k > above + 1]
-        stops = [k + 1 for k, below in pairwise([*places, len(self) + 1]) if below > k + 1]
-        return list(zip(starts, stops, strict=True))
-
-    @cached_property
-    def hidden(self) -> list[tuple[int, int]]:
-        """The start and the end of each run of lines that stay without being shown."""
-        edges = pairwise([-1, *self.shown, len(self)])
-        return [(above + 1, below) for above, below in edges if below > above + 1]
 
 
 @lru_cache(maxsize=4096)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.merge.quotes import Merge, find_pairs, lone_pairs
 from apply_service.merge.rank.features import declared
-from apply_service.types import LineOp
+from apply_service.merge.wording import find_pairs, lone_pairs
+from apply_service.types import LineOp, Merge
 
 
 def replaced(old: str, new: str) -> Merge:

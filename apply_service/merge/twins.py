@@ -18,14 +18,17 @@ from typing import NamedTuple
 from rapidfuzz import fuzz, process
 
 from apply_service.merge.candidates import NO_SCOPE
-from apply_service.merge.quotes import Merge
 from apply_service.merge.reading import SECTIONED, ReadSnippet
 from apply_service.text.lines import header_name, indent_of, is_branch, is_closer, leading
 from apply_service.text.markers import Role
-from apply_service.types import LineOp
+from apply_service.types import LineOp, Merge
 
-MAX_PLACES = 200
+MAX_COMPARED = 200
 """Places of one line that are compared."""
+MAX_PLACES = 5
+"""Equal places that are readings; of more only the lines are told."""
+MAX_TWINS = 12
+"""Lines of equal places that are told."""
 SLACK = 2
 """How many lines more than here a block may replace at another place."""
 AS_LIKE = 5.0
@@ -102,7 +105,7 @@ class _Part:
         if not self.held:
             return
         n = min(range(len(self.held)), key=lambda n: self.index.count(self.lines[self.held[n]]))
-        for j in self.index.places(self.lines[self.held[n]])[:MAX_PLACES]:
+        for j in self.index.places(self.lines[self.held[n]])[:MAX_COMPARED]:
             ahead, behind = (self._follow(n, j, step) for step in (1, -1))
             if ahead is not None and behind is not None:
                 there = [*behind[::-1], j, *ahead]
@@ -119,7 +122,7 @@ class _Part:
         new, here = self.new[0].strip(), self.index.stripped[self.held[0]]
         least = max(MIN_LIKE, fuzz.ratio(new, here))
         for _, _, j in process.extract(
-            new, self.index.stripped, scorer=fuzz.ratio, score_cutoff=least, limit=MAX_PLACES
+            new, self.index.stripped, scorer=fuzz.ratio, score_cutoff=least, limit=MAX_COMPARED
         ):
             if j != self.held[0] and self._defines_as_much([j]):
                 yield [j]
@@ -168,7 +171,7 @@ class _Part:
         most = max(1, cost // 2)
         here = {op.update_line: op.original_line for op in self.own if op.kind == "both"}
         once = [(n, j) for n in solid if (j := here.get(self.rows[n][0])) is not None and self._is_once(n)]
-        starts = (j - n for n in solid for j in self.index.places(self.rows[n][1])[:MAX_PLACES])
+        starts = (j - n for n in solid for j in self.index.places(self.rows[n][1])[:MAX_COMPARED])
         for at, n_equal in Counter(starts).items():
             if n_equal < max(2, len(solid) - most) or not 0 <= at <= len(self.lines) - len(self.rows):
                 continue
@@ -382,7 +385,23 @@ def _at_margin(text: str, old: str, new: str) -> str:
     return new + text[len(old) :] if text.startswith(old) and text.strip() else text
 
 
-def how_like(ops: Merge) -> float:
+def few_twins(twins: Sequence[Twin]) -> list[Merge]:
+    """Give the merges of the other places, the most like the taken one first; none where there are too many."""
+    known = sorted((twin.ops for twin in twins if twin.ops is not None), key=_how_like, reverse=True)
+    if len(twins) >= MAX_PLACES:
+        known = [ops for ops in known if _how_like(ops) > _how_like(known[0]) - AS_LIKE]
+    return known if len(known) < MAX_PLACES else []
+
+
+def tell_twins(twins: Sequence[Twin]) -> str:
+    """Tell the lines of equal places."""
+    lines = sorted({twin.line + 1 for twin in twins})
+    more = f" and {len(lines) - MAX_TWINS} more" if len(lines) > MAX_TWINS else ""
+    told = ", ".join(map(str, lines[:MAX_TWINS]))
+    return f"the shown lines fit line{'s' if len(lines) > 1 else ''} {told}{more} as well: show one more line"
+
+
+def _how_like(ops: Merge) -> float:
     """How like the new lines of a merge are to those that they replace (0 to 100), all changes together."""
     old, new = ("\n".join(ops[k].text for k in ops.shown if ops[k].kind == kind) for kind in ("drop", "take"))
     return fuzz.ratio(old, new)

@@ -1,21 +1,34 @@
-"""Small changes to a finished merge that give another reading of the same snippet.
+"""Variants: other readings of a snippet that are small changes to a finished merge.
 
-A snippet does not say whether a new line stands for the hidden line beside it.  It does not say either where a scope
-ends that it shows in part.  Each function here answers one such question the other way and returns the merge that
-follows.
+A snippet does not say which differences from the file are careless, whether a new line stands for the hidden line
+beside it, where a scope ends that it shows in part, or whether a blank line belongs to it.  Each function here answers
+one such question in another way and gives the merge that follows.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
+from itertools import chain
 
 from rapidfuzz import fuzz
 
-from apply_service.merge.quotes import Merge
+from apply_service.merge.proposal import Proposal
 from apply_service.merge.reading import ReadSnippet
 from apply_service.merge.statements import essence, imported, likeness, statements
+from apply_service.merge.wording import (
+    Pair,
+    changes_type,
+    find_pairs,
+    has_blank_changes,
+    keep_wording,
+    lone_pairs,
+    may_be_misquoted,
+    passed_over,
+)
+from apply_service.merge.write import single_gaps
 from apply_service.text.lines import (
     are_other_arms,
     arm_words,
@@ -28,8 +41,24 @@ from apply_service.text.lines import (
     surplus,
 )
 from apply_service.text.markers import Role, strip_comment
-from apply_service.types import LineOp
+from apply_service.types import LineOp, Merge
 
+FORMAT = frozenset({"indent", "columns", "quotes", "spacing", "signs", "layout", "stub"})
+LOOSE = FORMAT | {"remark", "reordered", "annotation", "omission"}
+POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
+    ("literal", frozenset({"stub"}), False, ""),
+    ("stubs", frozenset(), False, ""),
+    ("headers+leads", frozenset({"stub", "renewed"}), False, "leads"),
+    ("lone", LOOSE, False, "leads"),
+    ("format", FORMAT, False, ""),
+    ("loose", LOOSE, False, "leads"),
+    ("most+blanks", FORMAT | {"remark", "reordered", "comment"}, True, ""),
+    ("all", LOOSE | {"comment"}, False, "leads"),
+    ("all+blanks", LOOSE | {"comment"}, True, "leads"),
+    ("all+gaps", LOOSE | {"comment"}, True, "all"),
+)
+RETOUCHED = frozenset({"literal", "format", "loose", "all"})
+"""Policies whose merges get every retouch as well."""
 REACH = 40
 """The most hidden lines on each side of a change that are compared with its new lines."""
 MIN_ALIKE = 0.5
@@ -47,6 +76,76 @@ _JUMP = re.compile(r"\s*(return|throw|raise|break|continue|goto)\b")
 _NAME = re.compile(r"[\w.$-]{3,}")
 _WORD = re.compile(r"[^\W\d]\w+")
 _REMOVED = re.compile(r"\b(?:removed?|removes|deleted?|dropped|gone)\b", re.IGNORECASE)
+MAX_OTHERS = 8
+"""Merges that `other_merges` gives."""
+FAR = 60
+"""Lines beside new ones that these may stand for."""
+Change = tuple[int, int, tuple[LineOp, ...]]
+"""Other operations in the place of those from the first number to before the second."""
+
+
+# -- carelessness ------------------------------------------------------------------------------------------------------
+def by_policy(literal: Proposal, stubs: Collection[int]) -> Iterator[Proposal]:
+    """The merge of each policy, made from `literal`, which takes every shown line literally."""
+    ops = literal.ops
+    pairs = find_pairs(ops)
+    kinds = [pair_kind(ops, pair, stubs) for pair in pairs]
+    passed = {"": (), **{gaps: passed_over(ops, gaps) for gaps in ("leads", "all")}}
+    lone = lone_pairs(ops, pairs)
+    known: dict[tuple[object, ...], list[tuple[tuple[str, ...], Merge]]] = {}
+    for name, kept, blanks, gaps in POLICIES:
+        chosen = [
+            (pair, kind)
+            for pair, kind in zip(pairs, kinds, strict=True)
+            if kind == "elided" or (kind in kept and (pair.old[0] in lone or not name.startswith("lone")))
+        ]
+        key = (
+            tuple(pair.old for pair, _ in chosen),
+            blanks and has_blank_changes(ops),
+            passed[gaps],
+            name in RETOUCHED,
+        )
+        if key not in known:
+            found = Merge(keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=passed[gaps]))
+            known[key] = [*retouches(literal.snippet, found)] if name in RETOUCHED else []
+            known[key].append(((), found))
+        policy, *extras = name.split("+")
+        for more, merge in known[key]:
+            way = literal.way._replace(policy=policy, extras=(*extras, *more))
+            yield replace(literal, ops=merge, ways=(way,))
+
+
+def pair_kind(ops: Sequence[LineOp], pair: Pair, stubs: Collection[int]) -> str:
+    """The pair's kind.
+
+    For the header of a stub it is `stub` if the header is quoted carelessly, and `renewed` if it has something new.
+    """
+    if not all(ops[k].update_line in stubs for k in pair.new):
+        return pair.kind
+    old, new = ("\n".join(ops[k].text for k in side) for side in (pair.old, pair.new))
+    is_namesake = header_name(old.split("\n")[0]) == header_name(new.split("\n")[0]) or (
+        header_name(" ".join(old.split())) == header_name(" ".join(new.split())) is not None
+    )
+    if pair.kind in LOOSE and (is_namesake or pair.kind != "omission") and not changes_type(old, new):
+        return "stub"
+    return "renewed" if is_namesake else pair.kind
+
+
+def stub_headers(reading: ReadSnippet) -> set[int]:
+    """The update lines of headers whose body is only a marker.  Such a header says that the definition stays."""
+    found: set[int] = set()
+    snippet = reading.snippet
+    for b, block in enumerate(snippet.blocks):
+        texts = reading.block_texts(b)
+        part = statements(texts)[-1]
+        indent = indent_of(texts[part.start])
+        if not block.marked_after or header_name(texts[part.start]) is None:
+            continue
+        after = reading.marker_indent(block.gap_after)
+        below = indent_of(reading.texts[snippet.blocks[b + 1].lines[0]]) if b + 1 < len(snippet.blocks) else -1
+        if block.lines[part.start] in reading.elided or (below <= indent and (after is None or after > indent)):
+            found.update(block.lines[part.start : part.stop])
+    return found
 
 
 # -- new lines for hidden ones -----------------------------------------------------------------------------------------
@@ -69,11 +168,11 @@ def renewed_at_changes(ops: Merge) -> list[set[int]]:
     return found
 
 
-def _without(ops: Merge, gone: Collection[int]) -> list[LineOp]:
+def _without(ops: Merge, gone: Collection[int]) -> Merge:
     out = list(ops)
     for k in gone:
         out[k] = ops[k]._replace(kind="drop")
-    return out
+    return Merge(out)
 
 
 def _hidden(ops: Merge, places: range, *, passes_blanks: bool) -> list[int]:
@@ -223,7 +322,7 @@ def _with_blanks(ops: Merge, lines: range) -> range:
 
 
 # -- definitions that comments call removed ---------------------------------------------------------------------------
-def delete(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
+def delete(reading: ReadSnippet, ops: Merge) -> Merge:
     """The merge without the hidden definitions that a comment calls removed."""
     snippet = reading.snippet
     words: set[str] = set()
@@ -231,7 +330,7 @@ def delete(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
         if role not in (Role.CONTENT, Role.BLANK, Role.ELSEWHERE) and _REMOVED.search(snippet.texts[i]):
             words.update(_NAME.findall(snippet.texts[i].lower()))
     if not words:
-        return list(ops)
+        return ops
     place = {op.original_line: k for k, op in enumerate(ops) if op.original_line is not None}
     out = list(ops)
     for scope in reading.scopes:
@@ -247,7 +346,7 @@ def delete(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
                 lines.append(first)
             for k in lines:
                 out[k] = ops[k]._replace(kind="drop")
-    return out
+    return Merge(out)
 
 
 # -- hidden lines inside a new scope ----------------------------------------------------------------------------------
@@ -290,25 +389,128 @@ def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
     return out
 
 
-def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[str, Merge]]:
-    """All other readings of a merge that this module knows, each with a name.
+def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[tuple[str, ...], Merge]]:
+    """All other merges that the questions above give, each with the names of what was changed.
 
-    Where a few changes stand beside lines that they may replace, one reading for each of them replaces only these.
+    Where a few changes stand beside lines that they may replace, one merge for each of them replaces only these.
     """
     renewed = renewed_at_changes(ops)
-    for gone in renewed if 1 < len(renewed) <= MAX_RENEWED else ():
-        yield "renewed", Merge(_without(ops, gone))
-    all_renewed = Merge(_without(ops, set().union(*renewed)))
-    deleted = Merge(delete(reading, ops))
+    single = [_without(ops, gone) for gone in renewed] if 1 < len(renewed) <= MAX_RENEWED else []
+    all_renewed = _without(ops, set().union(*renewed))
+    deleted = delete(reading, ops)
+    changed: list[tuple[tuple[str, ...], Merge]] = [(("renewed",), all_renewed)]
     others = (("closed", close), ("wrapped", wrap), ("cut", cut))
-    changed = [("renewed", all_renewed), *((name, Merge(retouch(reading, ops))) for name, retouch in others)]
+    changed += [((name,), Merge(retouch(reading, ops))) for name, retouch in others]
     if deleted != ops:
         gone = set().union(*renewed_at_changes(deleted))
-        changed += [("deleted", deleted), ("deleted+renewed", Merge(_without(deleted, gone)))]
-    changed += [("renamed", rename(reading, ops, share)) for share in MIN_SAME]
-    changed += [("renewed+renamed", rename(reading, all_renewed, share)) for share in MIN_SAME]
+        changed += [(("deleted",), deleted), (("deleted", "renewed"), _without(deleted, gone))]
+    changed += [(("renamed",), rename(reading, ops, share)) for share in MIN_SAME]
+    changed += [(("renewed", "renamed"), rename(reading, all_renewed, share)) for share in MIN_SAME]
     told = {ops}
-    for name, other in changed:
+    for one in single:
+        yield ("renewed",), Merge(single_gaps(list(one)))
+    for names, other in changed:
         if other not in told:
             told.add(other)
-            yield name, other
+            yield names, Merge(single_gaps(list(other)))
+
+
+# -- what a merge most often gets wrong --------------------------------------------------------------------------------
+def other_merges(ops: Merge, texts: Sequence[str]) -> list[Merge]:
+    """At most MAX_OTHERS merges with other texts, the likeliest kinds first.
+
+    `texts`: the update's lines as the merge reads them.  What is asked: do new lines stand for the hidden ones beside
+    them, whose wording has a line that both sides show, and does a blank line belong to the snippet?
+    """
+    found: list[Merge] = []
+    known = {ops.text}
+    kinds = (_kept, _replaced, _other_wording, partial(_other_blanks, texts=texts))
+    for start, stop, new in chain(
+        chain.from_iterable(find(ops, *change) for find in kinds for change in ops.changed), _shown_wording(ops, texts)
+    ):
+        other = Merge((*ops[:start], *new, *ops[stop:]))
+        if other.text not in known:
+            known.add(other.text)
+            found.append(other)
+        if len(found) == MAX_OTHERS:
+            break
+    return found
+
+
+def _split(ops: Sequence[LineOp]) -> tuple[list[LineOp], list[LineOp]]:
+    """What goes and what comes."""
+    return [op for op in ops if op.kind == "drop"], [op for op in ops if op.kind == "take"]
+
+
+def _kept(ops: Merge, start: int, stop: int) -> Iterator[Change]:
+    """Lines that would go stay, below the new ones or above: all of them, or from a gap between them on."""
+    drops, takes = _split(ops[start:stop])
+    if not drops:
+        return
+    keeps = [op._replace(kind="keep") for op in drops]
+    blank = [not op.text.strip() for op in drops]
+    last = max((i for i, is_blank in enumerate(blank) if not is_blank), default=0)
+    gaps = [i for i in range(1, last) if blank[i] and not blank[i - 1]]
+    for gap in (0, *gaps):
+        yield start, stop, (*drops[:gap], *takes, *keeps[gap:])
+    for gap in (*gaps, len(drops)):
+        yield start, stop, (*keeps[:gap], *drops[gap:], *takes)
+
+
+def _replaced(ops: Merge, start: int, stop: int) -> Iterator[Change]:
+    """The new lines stand for those that stay beside them too, as far as the next one like their last, or their
+    first."""
+    takes = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
+    if not takes:
+        return
+    below = next((i for i in range(stop, min(len(ops), stop + FAR)) if ops[i].text == takes[-1].text), None)
+    if below is not None and (gone := _dropped(ops[stop : below + 1])):
+        drops, rest = _split(ops[start:stop])
+        yield start, below + 1, (*drops, *gone, *rest)
+    above = next((i for i in range(start - 1, max(-1, start - 1 - FAR), -1) if ops[i].text == takes[0].text), None)
+    if above is not None and (gone := _dropped(ops[above:start])):
+        yield above, stop, (*gone, *ops[start:stop])
+
+
+def _dropped(ops: Sequence[LineOp]) -> list[LineOp]:
+    """These lines gone; none where they are not all the original's, untouched and not shown."""
+    return [op._replace(kind="drop") for op in ops] if all(op.kind == "keep" for op in ops) else []
+
+
+def _other_wording(ops: Merge, start: int, stop: int) -> Iterator[Change]:
+    """Lines replaced by lines much like them were only misquoted."""
+    drops, takes = _split(ops[start:stop])
+    pairs = list(zip(drops, takes, strict=False))
+    if len(drops) != len(takes) or not all(may_be_misquoted(new.text, old.text) for old, new in pairs):
+        return
+    both = tuple(LineOp("both", old.original_line, new.update_line, old.text) for old, new in pairs)
+    yield start, stop, both
+
+
+def _shown_wording(ops: Merge, texts: Sequence[str]) -> Iterator[Change]:
+    """A line that was taken as misquoted is meant as it is shown, but for white space at its end, which nobody sees."""
+    for at, op in enumerate(ops):
+        if op.kind != "both" or op.update_line is None:
+            continue
+        shown = texts[op.update_line]
+        if shown.rstrip() != op.text.rstrip():
+            drop, take = LineOp("drop", op.original_line, None, op.text), LineOp("take", None, op.update_line, shown)
+            yield at, at + 1, (drop, take)
+
+
+def _other_blanks(ops: Merge, start: int, stop: int, *, texts: Sequence[str]) -> Iterator[Change]:
+    """A blank line less at an end of the new lines, or one more that the update has there."""
+    drops, takes = _split(ops[start:stop])
+    if not takes:
+        return
+    if len(takes) > 1 and not takes[0].text.strip():
+        yield start, stop, (*drops, *takes[1:])
+    if len(takes) > 1 and not takes[-1].text.strip():
+        yield start, stop, (*drops, *takes[:-1])
+    placed = {op.update_line for op in ops}
+    for take, step in ((takes[0], -1), (takes[-1], 1)):
+        line = -1 if take.update_line is None else take.update_line + step
+        # A blank line of the update that is no part of the merge.
+        if 0 <= line < len(texts) and line not in placed and not texts[line].strip():
+            blank = LineOp("take", None, line, texts[line])
+            yield start, stop, (*drops, blank, *takes) if step < 0 else (*drops, *takes, blank)

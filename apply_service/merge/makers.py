@@ -1,0 +1,271 @@
+"""The makers of readings: each lays a lazy snippet on the file in its own way and gives proposals.
+
+Signs, words and alignments are asked in this order.  Where signs or words tell the whole edit, nothing else is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from apply_service.merge.candidates import key_of
+from apply_service.merge.fitting import OPENERS
+from apply_service.merge.notes import KINDS as NOTE_KINDS
+from apply_service.merge.proposal import Proposal, texts_of
+from apply_service.merge.reading import STAYS, ReadSnippet
+from apply_service.merge.rows import Rows, aligned_matches, fresh_parts
+from apply_service.merge.signed import is_signed, read_signed
+from apply_service.merge.statements import statements
+from apply_service.merge.twins import find_twins
+from apply_service.merge.variants import by_policy, other_merges, pair_kind
+from apply_service.merge.wording import find_pairs, keep_wording
+from apply_service.merge.words.directives import MIN_TOLD, Directive, find_directives, judge
+from apply_service.merge.words.mentions import Relation, read_words
+from apply_service.merge.words.sites import Placed, merge_placed, place
+from apply_service.merge.write import Writer
+from apply_service.text.lines import header_name, indent_of, is_attached, is_closer
+from apply_service.text.markers import Role
+from apply_service.types import LineOp, Merge, Way
+
+FRESH = "fresh"
+"""The maker of alignments with more new lines."""
+
+
+def propose(reading: ReadSnippet, update: Sequence[str], instruction: str) -> Iterator[Proposal]:
+    """All readings of a snippet, the default one first; several may have one text."""
+    if is_signed(reading.original, update):
+        yield from read_signed(reading, update)
+        return
+    directives = find_directives(reading.original, update, language=reading.language, path=reading.path)
+    placed = list(_placed(reading, update, instruction)) if directives or instruction.strip() else []
+    if directives:
+        yield from placed or _mixed(reading, update, directives)
+    elif placed and _words_tell_all(reading, instruction):
+        yield from placed
+        return
+    first: list[Proposal] = []
+    for one in _laid(reading):
+        if one.way.maker != FRESH and len(first) < 2 and all(one.text != other.text for other in first):
+            first.append(one)
+        yield one
+    yield from _laid_anew(reading, first)
+    if not directives:
+        yield from placed
+    yield from _varied(first, () if directives else placed)
+
+
+def _laid_anew(reading: ReadSnippet, first: Sequence[Proposal]) -> Iterator[Proposal]:
+    """The snippet read in another way, and aligned with the file.  `first`: how it was aligned as it stands."""
+    for name, again in _reread(reading, skips=any(STAYS.intersection(one.reasons) for one in first)):
+        for one in _laid(again) if again.visible else ():
+            yield replace(one, ways=(one.way._replace(snippet=name),))
+
+
+def _varied(first: Sequence[Proposal], placed: Sequence[Proposal]) -> Iterator[Proposal]:
+    """What the alignments most often get wrong, done the other way.  What words say of a merge counts for these too."""
+    told = {one.text: one.features for one in reversed(placed)}
+    for one in first:
+        features = {**told.get(one.text, {}), **one.features}
+        for n, ops in enumerate(other_merges(one.ops, one.texts)):
+            yield replace(one, ops=ops, ways=(Way("other", n),), features=features)
+
+
+def _words_tell_all(reading: ReadSnippet, instruction: str) -> bool:
+    """Whether words say where the snippet goes, and the file has nothing of it."""
+    original = reading.original
+    return _tells_place(instruction, original) and is_all_new(reading, inserts=_inserts(instruction, original))
+
+
+def _tells_place(instruction: str, original: Sequence[str]) -> bool:
+    """Whether one of the sentences around the snippet says where it goes."""
+    lower = "\n".join(original).lower()
+    return any(
+        judge(line.strip(), lower, stands_free=True, is_told=True) >= MIN_TOLD for line in instruction.split("\n")
+    )
+
+
+def _inserts(instruction: str, original: Sequence[str]) -> bool:
+    """Whether the words tell to put something beside a thing, and nothing to change or remove."""
+    lower = "\n".join(original).lower()
+    words = read_words(instruction, lambda phrase: phrase.lower() in lower)
+    is_beside = any(mention.relation in (Relation.AFTER, Relation.BEFORE) for mention in words.mentions)
+    return is_beside and words.inserts and not (words.replaces or words.deletes)
+
+
+def is_all_new(reading: ReadSnippet, *, inserts: bool = False) -> bool:
+    """Whether the snippet has no marker, and the file has no outermost line of it: words alone say where it goes.
+
+    What the words tell to insert may have the name of another thing, and only its first line counts.
+    """
+    if len(reading.snippet.blocks) != 1 or reading.snippet.has_markers:
+        return False
+    texts = [text for text in reading.block_texts(0) if text.strip()]
+    level = min(map(indent_of, texts))
+    outer = [text for text in texts if indent_of(text) == level and not is_closer(text)]
+    if inserts:
+        return not any(map(reading.index.count, [text for text in outer if not is_attached(text)][:1]))
+    names = {header_name(text) for text in outer} - {None}
+    is_known = any(reading.index.count(text) or (key_of(text), level) in reading.index.keys for text in outer)
+    return not is_known and names.isdisjoint(map(header_name, reading.original if names else ()))
+
+
+def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSnippet]]:
+    """Other ways to read the snippet itself, each with a name.
+
+    Its notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank
+    lines count as markers (`_partings`).  If the snippet was shifted, it keeps its own indentation; if it lost its own,
+    it gets the file's.  If it has nested headers, or `skips` lines that stay, the lines that it does not show go.
+    """
+    found = reading.found_notes
+    kinds = [kind for kind in NOTE_KINDS if kind in found.values()]
+    for n in {1, len(kinds)} if kinds else ():
+        chosen = frozenset(i for i, kind in found.items() if kind in kinds[:n])
+        yield "noted", reading.again(notes=chosen)
+    for blanks in _partings(reading):
+        yield "parted", reading.again(notes=blanks)
+    if reading.is_shifted:
+        yield "unshifted", reading.again(shifts=False)
+    for texts in reading.refitted():
+        yield "refitted", reading.again(texts=texts, shifts=False)
+    if reading.addresses or reading.has_excerpts or skips:
+        yield "shown", reading.again(has_addresses=False)
+
+
+def _partings(reading: ReadSnippet) -> list[list[int]]:
+    """The blank lines of a snippet without markers that may stand for lines: all but those inside what a new line
+    opens and between two new definitions; and of these only those between its outermost lines."""
+    roles, texts = reading.snippet.roles, reading.texts
+    found: list[list[int]] = [[], []]
+    open_lines: list[str] = []
+    """The lines that the lines below may stand inside, each indented deeper than the one before."""
+    blanks: list[int] = []
+    least = min((indent_of(texts[i]) for _, i in reading.visible), default=0)
+    for i, role in enumerate(roles if Role.MARKER not in roles else ()):
+        if role is Role.BLANK:
+            blanks.append(i)
+        elif role is Role.CONTENT:
+            level = indent_of(texts[i])
+            above = ""
+            while open_lines and indent_of(open_lines[-1]) >= level + is_closer(texts[i]):
+                above = open_lines.pop()
+            header = open_lines[-1] if open_lines else ""
+            is_new = header.rstrip().endswith(OPENERS) and _is_new(reading, header)
+            is_new = is_new or all(header_name(text) and _is_new(reading, text) for text in (above, texts[i]))
+            found[0] += [] if is_new else blanks
+            found[1] += blanks if level == least and not is_new else []
+            blanks = []
+            open_lines.append(texts[i])
+    return [blanks for n, blanks in enumerate(found) if blanks and blanks not in found[:n]]
+
+
+def _is_new(reading: ReadSnippet, line: str) -> bool:
+    return not reading.index.count(line) and (header_name(line) or "") not in reading.names
+
+
+def _placed(reading: ReadSnippet, update: Sequence[str], instruction: str) -> Iterator[Proposal]:
+    """Merges with the snippet's code at the places that its directives or the instruction name."""
+    found = merge_placed(
+        reading.original, update, language=reading.language, path=reading.path, instruction=instruction
+    )
+    for n, (places, ops) in enumerate(found):
+        yield Proposal(
+            Merge(ops),
+            reading,
+            texts_of(ops, update),
+            (Way("placed", n),),
+            reasons=tuple(place.reason for place in places),
+            features=_worst(places),
+            told=frozenset(i for place in places for i in place.directive.lines),
+        )
+
+
+def _worst(places: Sequence[Placed]) -> dict[str, float]:
+    """The features of several places together: for each the least favourable value."""
+    return {
+        "placed_agreement": min(place.agreement for place in places),
+        "placed_margin": min(place.margin for place in places),
+    }
+
+
+def _mixed(reading: ReadSnippet, update: Sequence[str], directives: Sequence[Directive]) -> Iterator[Proposal]:
+    """Merges of the lines beside the directives, with the directives carried out on them."""
+    original, language = reading.original, reading.language
+    covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
+    rest = reading.again(passed_over=covered)
+    choices = [place(original, update, directive, language=language)[:1] for directive in directives]
+    if not all(choices):
+        return
+    places = [choice[0] for choice in choices]
+    keep = Merge(LineOp("keep", j, None, line) for j, line in enumerate(original))
+    nothing = Proposal(keep, rest, tuple(rest.texts), (Way("line", policy="careful"),))
+    for one in _laid(rest) if rest.visible else [nothing]:
+        ops: Sequence[LineOp] | None = one.ops
+        for item in places:
+            ops = _spliced(ops, item, original) if ops is not None else None
+        if ops is not None:
+            ways = (one.way._replace(snippet="mixed"),)
+            texts, features = texts_of(ops, one.texts), _worst(places)
+            yield replace(one, ops=Merge(ops), snippet=reading, texts=texts, ways=ways, features=features)
+
+
+def _spliced(ops: Sequence[LineOp], placed: Placed, original: Sequence[str]) -> list[LineOp] | None:
+    """A merge with one more place changed; None if the merge already changes lines there."""
+    places = (k for k, op in enumerate(ops) if op.original_line is not None and op.original_line >= placed.start)
+    at = next(places, len(ops))
+    stop = at + placed.end - placed.start
+    if any(op.kind not in ("keep", "both") for op in ops[at:stop]):
+        return None
+    drops = [LineOp("drop", j, None, original[j]) for j in range(placed.start, placed.end)]
+    return [*ops[:at], *drops, *(LineOp("take", None, i, text) for i, text in placed.lines), *ops[stop:]]
+
+
+def _laid(reading: ReadSnippet) -> Iterator[Proposal]:
+    """The snippet aligned with the file, in several ways."""
+    rows = Rows(reading)
+    line = Way("line")
+    aligned = {line: (rows, aligned_matches(reading, rows))}
+    if rows.groups:
+        aligned[Way("group")] = (rows, aligned_matches(reading, rows, groups=True))
+    best, added = aligned[line][1], dict[Way, set[int]]()
+    for n, part in enumerate(fresh_parts(reading, best)):
+        aligned[Way(FRESH, n)] = (rows, [match for match in best if match.row not in part])
+        added[Way(FRESH, n)] = {reading.visible[r][1] for r in part}
+    stubs = _stub_headers(reading)
+    reasons: dict[Way, tuple[str, ...]] = {}
+    twins: dict[str, float] = {}
+    known = set[str]()
+    for way, (of, matches) in aligned.items():
+        writer = Writer(reading, of.candidates, matches, added=added.get(way, ()))
+        ops = Merge(writer.write())
+        if way in added and ops.text in known:
+            continue
+        known.add(ops.text)
+        if not twins:
+            twins["twins"] = float(len(find_twins(reading, ops)))
+        reasons[way] = tuple(dict.fromkeys([*reading.doubts, *writer.doubts]))
+        kept = [pair for pair in find_pairs(ops) if pair_kind(ops, pair, stubs) == "stub"] if stubs else []
+        merged = Merge(keep_wording(ops, kept)) if kept else ops
+        ways = (way._replace(policy="careful"),)
+        yield Proposal(merged, reading, tuple(writer.texts), ways, reasons=reasons[way], features=twins)
+    for way, doubts in reasons.items():
+        of, matches = aligned[way]
+        writer = Writer(reading, of.candidates, matches, trusts_all=True, added=added.get(way, ()))
+        ops = Merge(writer.write())
+        yield from by_policy(Proposal(ops, reading, tuple(writer.texts), (way,), doubts, twins), stubs)
+
+
+def _stub_headers(reading: ReadSnippet) -> set[int]:
+    """The update lines of headers whose body is only a marker.  Such a header says that the definition stays."""
+    found: set[int] = set()
+    snippet = reading.snippet
+    for b, block in enumerate(snippet.blocks):
+        texts = reading.block_texts(b)
+        part = statements(texts)[-1]
+        indent = indent_of(texts[part.start])
+        if not block.marked_after or header_name(texts[part.start]) is None:
+            continue
+        after = reading.marker_indent(block.gap_after)
+        below = indent_of(reading.texts[snippet.blocks[b + 1].lines[0]]) if b + 1 < len(snippet.blocks) else -1
+        if block.lines[part.start] in reading.elided or (below <= indent and (after is None or after > indent)):
+            found.update(block.lines[part.start : part.stop])
+    return found
