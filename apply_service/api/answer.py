@@ -109,7 +109,7 @@ class NativeAnswer(AnswerPart):
 
     @classmethod
     def of(cls, result: ApplyResult, *, with_bytes: bool) -> Self:
-        """The answer for a result; `with_bytes` where the original came as bytes."""
+        """Return the answer for a result; `with_bytes` where the original came as bytes."""
         stats, merged_b64 = result.stats, None
         if with_bytes:
             data = encode(result.merged_code, SourceText.of(result.merged_code, result.encoding))
@@ -153,7 +153,7 @@ class BatchAnswer(AnswerPart):
 
     @classmethod
     def of(cls, result: BatchResult, call: BatchRequest) -> Self:
-        """The answer to a request; files that came as bytes go as bytes."""
+        """Return the answer to a request; files that came as bytes go as bytes."""
         numbers = {number for number, edit in enumerate(call.edits or []) if edit.original_b64 is not None}
         paths = {file.path for file in call.files if file.original_b64 is not None}
         items: list[Any] = []

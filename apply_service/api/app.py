@@ -37,12 +37,12 @@ SHAPES: dict[str, ErrorShape] = {start: shape for dialect in DIALECTS for start,
 
 
 def shape_at(path: str) -> ErrorShape:
-    """How errors are told at a path: as its dialect does, by the longest beginning that is known."""
+    """Return how errors are told at a path: as its dialect does, by the longest beginning that is known."""
     return SHAPES.get(max(filter(path.startswith, SHAPES), key=len, default=""), NATIVE)
 
 
 def create_app(service: Service, settings: Settings) -> FastAPI:
-    """The application over a running service.  Raises SettingsError: the file of API keys is not valid."""
+    """Return the application over a running service.  Raises SettingsError: the file of API keys is not valid."""
     metrics, budget, keys = Metrics(service, settings), BodyBudget(settings), hold_keys(settings.keys_file)
     has_any_name = settings.allow_open or keys is not None
     cors, own_host = settings.cors_origins, None if has_any_name else settings.host.lower()
@@ -141,7 +141,7 @@ async def readyz(request: Request) -> Readiness:
 
 
 def public_name(model: str) -> str:
-    """What strangers are told of a model's name, which may be its place on this machine: no folders."""
+    """Tell what strangers are told of a model's name, which may be its place on this machine: no folders."""
     return PureWindowsPath(model).name or "model"
 
 

@@ -110,7 +110,7 @@ class AuthMiddleware:
             raise OriginRefused(message, value=", ".join(hosts), limit=limit, remedy=remedy)
 
     def _is_own_name(self, host: str) -> bool:
-        """Whether no foreign name server can have made up this host: an address, or a name of this machine."""
+        """Tell whether no foreign name server can have made up this host: an address, or a name of this machine."""
         found = HOST.fullmatch(host)
         if found is None or int(found["port"] or 0) > MAX_PORT:
             return False

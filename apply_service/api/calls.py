@@ -83,7 +83,7 @@ current_call: ContextVar[HttpCall | None] = ContextVar("apply_call", default=Non
 
 
 def this_call() -> HttpCall:
-    """The current call.  Only for code that runs below `CallMiddleware`."""
+    """Return the current call.  Only for code that runs below `CallMiddleware`."""
     call = current_call.get()
     assert call is not None, "CallMiddleware is the outermost layer"
     return call
@@ -100,7 +100,7 @@ def note_outcome(ticket: Ticket) -> None:
 
 
 def error_response(error: ApplyError, shape: ErrorShape) -> Response:
-    """The response for an error in the shape of a dialect."""
+    """Return the response for an error in the shape of a dialect."""
     return Response(shape.json(error), shape.status(type(error)), shape.headers(error), media_type="application/json")
 
 
@@ -225,7 +225,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _message(record: logging.LogRecord) -> str:
-    """The message, with type and place of an exception, but not its text, which may quote code."""
+    """Return the message, with type and place of an exception, but not its text, which may quote code."""
     text = record.getMessage()
     if record.exc_info is not None and record.exc_info[0] is not None:
         frames = traceback.extract_tb(record.exc_info[2])

@@ -99,17 +99,18 @@ class ChatEdit:
     wrapping: Literal["bare", "tagged", "escaped"] = "bare"
 
     def language(self) -> str | None:
-        """The one language that the edit's fences are of, by title or file name, or else what the file looks like."""
+        """Return the one language that the edit's fences are of, by title or file name, or else what the file looks
+        like."""
         fences = find_fences(self.update.split("\n"))
         named = {detect_language(name=fence.language, path=fence.path) for fence in fences}
         return named.pop() if len(named) == 1 and None not in named else guess_language(self.original)
 
     def write(self, piece: str) -> str:
-        """A piece of the merged file as the client expects it."""
+        """Return a piece of the merged file as the client expects it."""
         return piece.translate(ESCAPES) if self.wrapping == "escaped" else piece
 
     def whole(self, merged: str) -> str:
-        """The merged file as the client expects it, tags included."""
+        """Return the merged file as the client expects it, tags included."""
         return self.head + self.write(merged) + self.tail
 
     @property
@@ -124,9 +125,10 @@ class ChatEdit:
 def read_chat(
     system: Sequence[str], user: Sequence[str], prediction: str | None, tags: TagSet, max_anchored: int | None = None
 ) -> ChatEdit:
-    """The edit in these messages and this prediction.  `max_anchored`: None, or the client says that the code may be
-    written with anchors, and this is the most characters that it may stand for.  Raises NotAnEdit: there is no edit, or
-    more than one; AmbiguousTags: see `read_tags`, or tagged code and prediction differ; and those of `expand`."""
+    """Return the edit in these messages and this prediction.  `max_anchored`: None, or the client says that the code
+    may be written with anchors, and this is the most characters that it may stand for.  Raises NotAnEdit: there is no
+    edit, or more than one; AmbiguousTags: see `read_tags`, or tagged code and prediction differ; and those of
+    `expand`."""
     tagged = read_tags(user[-1], tags) if user else None
     if tagged is None and prediction is None and user and tags is MORPH:
         tagged = read_other_order(user[-1])
@@ -149,7 +151,7 @@ def read_chat(
 
 
 def wrapped(tagged: Tagged, *, is_tag_asked: bool) -> ChatEdit:
-    """The edit, with how the client wants the file written; where that is escaped, it sends its texts so too."""
+    """Return the edit, with how the client wants the file written; where that is escaped, it sends its texts so too."""
     if not is_tag_asked:
         return ChatEdit(tagged.code, tagged.update, tagged.instruction)
     if not (ESCAPED.fullmatch(tagged.code) and ESCAPED.fullmatch(tagged.update)):
@@ -158,7 +160,8 @@ def wrapped(tagged: Tagged, *, is_tag_asked: bool) -> ChatEdit:
 
 
 def read_beside_prediction(system: Sequence[str], user: Sequence[str], prediction: str) -> ChatEdit:
-    """The edit or instruction in the one user message that is not the file.  Raises NotAnEdit: there is not one."""
+    """Return the edit or instruction in the one user message that is not the file.  Raises NotAnEdit: there is not
+    one."""
     messages = [text for text in user if text != prediction]
     if len(messages) != 1:
         message = f"a request with `prediction` takes one more user message, and this one has {len(messages)}"
@@ -170,7 +173,7 @@ def read_beside_prediction(system: Sequence[str], user: Sequence[str], predictio
 
 
 def is_edit(text: str, original: str) -> bool:
-    """Whether a message is surely an edit of the file, not prose about one.
+    """Tell whether a message is surely an edit of the file, not prose about one.
 
     It is one of: a diff, a patch or search/replace blocks; a single fenced block; or a snippet without fences that does
     not repeat the whole file, and has a marker or begins with a line of the file.
@@ -190,8 +193,8 @@ def is_edit(text: str, original: str) -> bool:
 
 
 def read_tags(text: str, tags: TagSet) -> Tagged | None:
-    """The tagged parts of a message; None if it has no seam.  Raises AmbiguousTags: there are two seams; NotAnEdit: the
-    opening or closing tag is missing, or the tags are in an unknown order."""
+    """Return the tagged parts of a message; None if it has no seam.  Raises AmbiguousTags: there are two seams;
+    NotAnEdit: the opening or closing tag is missing, or the tags are in an unknown order."""
     text = text.removesuffix(APPLY_TOKEN)
     if tags.seam.search(text) is None:
         return None
@@ -223,8 +226,8 @@ def read_tags(text: str, tags: TagSet) -> Tagged | None:
 
 
 def read_other_order(text: str) -> Tagged | None:
-    """The tagged parts of a message with Morph's tags in any order.  None if the text has a tag too many, or anything
-    but white space between two parts."""
+    """Return the tagged parts of a message with Morph's tags in any order.  None if the text has a tag too many, or
+    anything but white space between two parts."""
     tags = list(islice(TAG.finditer(text), 7))
     order = [tag["name"] for tag in tags[::2]]
     if sorted(order) not in (["code", "update"], ["code", "instruction", "update"]):
@@ -252,9 +255,9 @@ def _split_once(text: str, seam: re.Pattern[str]) -> tuple[str, str]:
 
 
 def expand(tagged: Tagged, max_chars: int) -> Tagged:
-    """The tagged parts with the code that its anchors stand for.  Code without a table is as it is.  Raises NotAnEdit:
-    the table can't be read, or lacks a placeholder; TooLarge; AmbiguousTags: the client would cut the answer at a text
-    that the file or the edit holds."""
+    """Return the tagged parts with the code that its anchors stand for.  Code without a table is as it is.  Raises
+    NotAnEdit: the table can't be read, or lacks a placeholder; TooLarge; AmbiguousTags: the client would cut the answer
+    at a text that the file or the edit holds."""
     remedy = "set anchorCompaction: false in Morph's SDK"
     if not tagged.code.startswith("⟪MORPH_DEFINITIONS_BEGIN_"):
         return tagged

@@ -57,7 +57,7 @@ class ReplyWriter(Protocol):
 
 
 def sse_event(data: str, name: str = "") -> bytes:
-    """One server-sent event; `data` is a JSON text without line breaks."""
+    """Return one server-sent event; `data` is a JSON text without line breaks."""
     return f"event: {name}\ndata: {data}\n\n".encode() if name else f"data: {data}\n\n".encode()
 
 
@@ -104,13 +104,13 @@ def _oversized(n_bytes: int, limit: int) -> TooLarge:
 
 
 def state_of(request: Request) -> tuple[Service, Settings]:
-    """The service and the settings of the application."""
+    """Return the service and the settings of the application."""
     return request.app.state.service, request.app.state.settings
 
 
 def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
-    """The request with its owner, and with the model's own name in place of an alias.  Raises TooLarge: original or
-    update have more lines than `max_lines`; UnknownModel; Unauthorized: the key has gone."""
+    """Return the request with its owner, and with the model's own name in place of an alias.  Raises TooLarge: original
+    or update have more lines than `max_lines`; UnknownModel; Unauthorized: the key has gone."""
     this_call().refuse_revoked()
     for name, text in (("original", wanted.original), ("update", wanted.update)):
         if (n_lines := text.count("\n") + 1) > settings.max_lines:
@@ -125,15 +125,15 @@ def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
 
 
 def model_names(settings: Settings) -> dict[str, str]:
-    """Every model name that a request may use -> the model that it means; models first, then aliases."""
+    """Return every model name that a request may use -> the model that it means; models first, then aliases."""
     own = {name: name for name in settings.model_sources}
     pairs = (entry.partition("=") for entry in settings.model_aliases)  # `NAME` is the service's own model
     return own | {alias: model or settings.model for alias, _, model in pairs if alias not in own}
 
 
 def watch_client(request: Request, give_up: Callable[[ApplyError], object]) -> asyncio.Task[None]:
-    """A task that calls `give_up` when the client disconnects.  If its key is revoked, that is called as well.  The
-    body must have been read.  Cancel the task when the answer is out."""
+    """Return a task that calls `give_up` when the client disconnects.  If its key is revoked, that is called as well.
+    The body must have been read.  Cancel the task when the answer is out."""
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -200,8 +200,8 @@ def documented(
     events: Sequence[str] = (),
     errors: ErrorShape = NATIVE,
 ) -> dict[str, Any]:
-    """The OpenAPI description of a POST route.  `events`: the kinds of events in its stream, if it has one.  An event
-    without a name is a `message`."""
+    """Return the OpenAPI description of a POST route.  `events`: the kinds of events in its stream, if it has one.  An
+    event without a name is a `message`."""
     responses: dict[int | str, Any] = {200: {"description": "The answer.", "model": answer}, **error_responses(errors)}
     if events:
         event = {"event": {"type": "string", "enum": list(events)}, "data": {"type": "string"}}
@@ -213,7 +213,7 @@ def documented(
 
 
 def error_responses(errors: ErrorShape) -> dict[int | str, Any]:
-    """The OpenAPI description of each error status, with its codes."""
+    """Return the OpenAPI description of each error status, with its codes."""
     return {
         status: {"description": "Error codes: " + ", ".join(codes) + ".", "model": errors.model}
         for status, codes in errors.codes_by_status().items()
@@ -221,7 +221,7 @@ def error_responses(errors: ErrorShape) -> dict[int | str, Any]:
 
 
 def body_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a body, without references to other parts of the OpenAPI page."""
+    """Return the JSON schema of a body, without references to other parts of the OpenAPI page."""
     schema = model.model_json_schema()
     shapes = schema.pop("$defs", {})
 

@@ -74,14 +74,14 @@ class ErrorShape:
     model: type[BaseModel] = ErrorBody
 
     def status(self, kind: type[ApplyError]) -> int:
-        """The HTTP status of a class of errors."""
+        """Return the HTTP status of a class of errors."""
         return next(STATUS[base] for base in kind.__mro__ if base in STATUS)
 
     def code(self, kind: type[ApplyError]) -> str:
         return kind.code
 
     def headers(self, error: ApplyError) -> dict[str, str]:
-        """The headers of its response."""
+        """Return the headers of its response."""
         headers = {}
         if isinstance(error, errors.Unauthorized):
             headers["WWW-Authenticate"] = "Bearer"
@@ -90,7 +90,7 @@ class ErrorShape:
         return headers
 
     def body(self, error: ApplyError) -> dict[str, Any]:
-        """The body of its response.  It can always be encoded as JSON."""
+        """Return the body of its response.  It can always be encoded as JSON."""
         return {"error": details_of(error)}
 
     def json(self, error: ApplyError) -> str:
@@ -98,7 +98,7 @@ class ErrorShape:
         return json.dumps(self.body(error), ensure_ascii=True)
 
     def codes_by_status(self) -> dict[int, list[str]]:
-        """The codes of each status, for the documentation."""
+        """Return the codes of each status, for the documentation."""
         table: dict[int, list[str]] = {}
         for kind in error_kinds():
             if not kind.__subclasses__() and not issubclass(kind, NEVER_SENT):
@@ -110,7 +110,7 @@ NATIVE = ErrorShape()
 
 
 def details_of(error: ApplyError) -> dict[str, Any]:
-    """The values of `ErrorDetail`."""
+    """Return the values of `ErrorDetail`."""
     details: dict[str, Any] = {name: _jsonable(value) for name, value in error.as_dict().items()}
     if error.readings:
         details["readings"] = error.readings  # diffs are long, and whole
@@ -118,13 +118,13 @@ def details_of(error: ApplyError) -> dict[str, Any]:
 
 
 def with_remedy(details: Mapping[str, Any]) -> str:
-    """The message and what to do, for clients that show only the message."""
+    """Return the message and what to do, for clients that show only the message."""
     message, remedy = details["message"], details["remedy"]
     return f"{message.rstrip('.')}. {remedy[:1].upper()}{remedy[1:]}" if remedy else message
 
 
 def error_kinds(kind: type[ApplyError] = ApplyError) -> Iterator[type[ApplyError]]:
-    """The classes of `errors.py`, base classes first.  Classes of other programs are left out."""
+    """Yield the classes of `errors.py`, base classes first.  Classes of other programs are left out."""
     if kind.__module__ == ApplyError.__module__:
         yield kind
     for child in kind.__subclasses__():
@@ -147,8 +147,8 @@ def _jsonable(value: object) -> object:
 
 # -- in ----------------------------------------------------------------------------------------------------------------
 def from_validation(error: ValidationError, model: type[BaseModel]) -> ApplyError:
-    """The first finding of pydantic on a `model` as one of our errors.  An unknown field comes first, because a typo
-    explains the other findings."""
+    """Return the first finding of pydantic on a `model` as one of our errors.  An unknown field comes first, because a
+    typo explains the other findings."""
     findings: Sequence[Mapping[str, Any]] = error.errors(include_url=False)
     finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
     parts = [str(part) for part in finding["loc"]]
@@ -190,7 +190,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def from_status(status: int, path: str, method: str) -> ApplyError:
-    """An error of the framework (unknown path, wrong method) as one of ours."""
+    """Return an error of the framework (unknown path, wrong method) as one of ours."""
     if status == 404:
         return errors.NotFound(f"there is nothing at {path}", value=path, remedy="use a path that /openapi.json lists")
     if status == 405:

@@ -53,7 +53,7 @@ class KeyRing(NamedTuple):
     keys: tuple[Key, ...]
 
     def find(self, text: str) -> Key | None:
-        """The key with this text.  Comparing takes the same time for every text."""
+        """Return the key with this text.  Comparing takes the same time for every text."""
         digest = hash_key(text)
         found = [key for key in self.keys if hmac.compare_digest(digest, key.sha256)]
         return found[0] if found else None
@@ -73,7 +73,7 @@ class KeyHolder:
         return self._path is not None
 
     def find(self, text: str) -> Key | None:
-        """The valid key with this text."""
+        """Return the valid key with this text."""
         return self._ring.find(text)
 
     @contextlib.contextmanager
@@ -106,7 +106,7 @@ class KeyHolder:
 
 
 def make_key() -> str:
-    """A new key.  Some clients take only one that begins with `sk-`."""
+    """Return a new key.  Some clients take only one that begins with `sk-`."""
     return f"sk-apply-{secrets.token_urlsafe(32)}"
 
 
@@ -115,8 +115,8 @@ def hash_key(text: str) -> str:
 
 
 def format_entry(name: str, text: str) -> str:
-    """The key's entry in the file.  Raises SettingsError: the name does not match `NAME`, or the key is too short or
-    can't be sent in a header."""
+    """Return the key's entry in the file.  Raises SettingsError: the name does not match `NAME`, or the key is too
+    short or can't be sent in a header."""
     if not NAME.fullmatch(name) or name == ANONYMOUS:
         remedy = f"use up to 64 letters, digits, . _ and -; the name {ANONYMOUS} is reserved"
         raise SettingsError("the key can't have this name", value=name, limit=NAME.pattern, remedy=remedy)
@@ -134,14 +134,14 @@ def hold_keys(path: str | None) -> KeyHolder | None:
 
 
 def hold_new_key(name: str) -> tuple[KeyHolder, str]:
-    """A key that is made now and stands in no file, and its text."""
+    """Return a key that is made now and stands in no file, and its text."""
     text = make_key()
     return KeyHolder(KeyRing((Key(name, hash_key(text)),))), text
 
 
 def load_keys(path: str | None) -> KeyRing | None:
-    """The keys in a file; None if no file is given.  Raises SettingsError: the file can't be read, has no keys, or a
-    malformed entry."""
+    """Return the keys in a file; None if no file is given.  Raises SettingsError: the file can't be read, has no keys,
+    or a malformed entry."""
 
     def bad(message: str) -> SettingsError:
         return SettingsError(
@@ -170,7 +170,7 @@ def load_keys(path: str | None) -> KeyRing | None:
 
 
 def read_entry(entry: object) -> Key:
-    """The key of an entry in the file.  Raises ValueError, which says what is wrong with it."""
+    """Return the key of an entry in the file.  Raises ValueError, which says what is wrong with it."""
     if not isinstance(entry, dict):
         raise ValueError("each entry must be a table [[key]]")  # it may be a key, which no message quotes
     if unknown := sorted(entry.keys() - {"name", "sha256", *LIMITS}):

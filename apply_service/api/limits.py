@@ -208,7 +208,7 @@ LINGER_S = 3.0
 
 
 def declared_bytes(headers: Headers) -> float:
-    """The length that a request declares for its body; infinite where it sends chunks until it ends."""
+    """Return the length that a request declares for its body; infinite where it sends chunks until it ends."""
     if "transfer-encoding" in headers:
         return math.inf
     length = headers.get("content-length", "")

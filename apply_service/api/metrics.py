@@ -100,7 +100,7 @@ class Metrics:
 
 
 def stage_seconds(result: ApplyResult) -> dict[str, float]:
-    """Seconds of an edit by stage; prefill, decode and draft lie within `decide`."""
+    """Return seconds of an edit by stage; prefill, decode and draft lie within `decide`."""
     stages = {name.removesuffix("_s"): seconds for name, seconds in result.timings_s.items()}
     if result.model is not None:
         stats = result.stats

@@ -72,10 +72,9 @@ async def apply(request: Request) -> Response:
     summary="Apply edits to several files, or one patch over all of them",
 )
 async def batch(request: Request) -> Response:
-    """The status is 200 whenever the batch could be tried; what became of it is `status`, and what became of each file
-    stands at the file. A verdict of severity error fails its file unless `on_verdict` accepts it. Without a result
-    nothing of a file is handed out, its verdicts aside.
-    """
+    """The status is 200 whenever the batch could be tried; what became of it is `status`, and what became of
+    each file stands at the file. A verdict of severity error fails its file unless `on_verdict` accepts it. Without a
+    result nothing of a file is handed out, its verdicts aside."""
     service, settings = state_of(request)
     call = await read_call(request, partial(BatchRequest.parse, max_edits=settings.max_batch_edits))
     if len(call.edits or []) > 1:

@@ -164,7 +164,7 @@ class OpenAIBody(EditBody):
     moderation: None = Field(None, description=NEUTRAL)
 
     def read(self, tags: TagSet, max_anchored: int | None) -> ChatEdit:
-        """The edit that the body holds; see `read_chat`."""
+        """Return the edit that the body holds; see `read_chat`."""
         raise NotImplementedError
 
     @property
@@ -364,7 +364,7 @@ class CompletionAnswer(AnswerPart):
 
 
 def usage_of(stats: DecodeStats) -> dict[str, Any]:
-    """The values of `Usage`."""
+    """Return the values of `Usage`."""
     counts = UsageOut.of(stats)
     details = ("accepted_prediction_tokens", "rejected_prediction_tokens")
     return {
@@ -375,14 +375,14 @@ def usage_of(stats: DecodeStats) -> dict[str, Any]:
 
 
 def report_of(result: ApplyResult) -> dict[str, Any]:
-    """The native answer without the file and usage, as JSON values."""
+    """Return the native answer without the file and usage, as JSON values."""
     answer = NativeAnswer.of(result, with_bytes=False)
     return answer.model_dump(mode="json", exclude={"merged_code", "merged_b64", "usage"})
 
 
 def how_sure(result: ApplyResult) -> dict[str, str]:
-    """What clients that see the text alone can look at: the confidence, `unknown` where nobody counted it, and what may
-    be wrong, `none` where nothing was found."""
+    """Return what clients that see the text alone can look at: the confidence, `unknown` where nobody counted it, and
+    what may be wrong, `none` where nothing was found."""
     is_determined = result.confidence is None and result.strategy == "exact" and result.certainty is Certainty.CERTAIN
     known = "unknown" if result.confidence is None else f"{result.confidence:.4f}"
     found = [verdict for verdict in result.verdicts if verdict.severity in ("warning", "error")]
@@ -420,8 +420,8 @@ class OpenAIReply:
         return json.dumps(self._answer(result), ensure_ascii=False)
 
     def choices(self, first: ApplyResult, others: Sequence[ApplyResult]) -> str:
-        """The whole answer with a choice for each result, but for others that may not be handed out.  Beside others the
-        first may be in doubt: the client chooses."""
+        """Return the whole answer with a choice for each result, but for others that may not be handed out.  Beside
+        others the first may be in doubt: the client chooses."""
         shown = [one for one in others if not self._refused(one)]
         self.refuse_unseen(first, is_chosen=bool(shown))
         answer = self._answer(first)
@@ -469,7 +469,7 @@ class OpenAIReply:
         this_call().headers.update(how_sure(result))
 
     def _refused(self, result: ApplyResult, *, is_chosen: bool = False) -> list[Verdict]:
-        """The findings that forbid handing out the result."""
+        """Return the findings that forbid handing out the result."""
         rules: dict[str, Literal["warn", "fail"]] = dict(self._call.apply_service.on_verdict)
         if is_chosen:
             rules.setdefault(DOUBT, "warn")
@@ -484,12 +484,12 @@ class OpenAIReply:
         return {"index": index, **said, "finish_reason": "stop", "logprobs": None}
 
     def _answer(self, result: ApplyResult) -> dict[str, Any]:
-        """The JSON of a whole answer."""
+        """Return the JSON of a whole answer."""
         head = {**self._head, "object": CHAT if self._is_chat else TEXT, "choices": [self._choice(0, result)]}
         return {**head, "usage": usage_of(result.stats), "apply_service": report_of(result)}
 
     def _opening(self) -> Iterator[bytes]:
-        """The frames before the first text."""
+        """Yield the frames before the first text."""
         if self._is_chat:
             yield self._chunk({"delta": {"role": "assistant", "content": ""}})
 
@@ -497,7 +497,7 @@ class OpenAIReply:
         return self._chunk({"delta": {"content": text}} if self._is_chat else {"text": text})
 
     def _ending(self, result: ApplyResult) -> Iterator[bytes]:
-        """The frames after the last text."""
+        """Yield the frames after the last text."""
         empty: dict[str, object] = {"delta": {}} if self._is_chat else {"text": ""}
         yield self._chunk(empty, finish_reason="stop", apply_service=report_of(result))
         if self._call.with_usage:
@@ -505,14 +505,14 @@ class OpenAIReply:
         yield DONE
 
     def _chunk(self, said: Mapping[str, object] | None, finish_reason: str | None = None, **more: Any) -> bytes:
-        """A chunk with one choice that says this, or with no choice."""
+        """Return a chunk with one choice that says this, or with no choice."""
         choices = [] if said is None else [{"index": 0, **said, "finish_reason": finish_reason, "logprobs": None}]
         kind = f"{CHAT}.chunk" if self._is_chat else TEXT
         return sse_event(json.dumps({**self._head, "object": kind, "choices": choices, **more}, ensure_ascii=False))
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text in pieces of whole lines, of about `PIECE_CHARS` characters."""
+    """Yield the text in pieces of whole lines, of about `PIECE_CHARS` characters."""
     start = 0
     while start < len(text):
         cut = text.find("\n", start + PIECE_CHARS - 1)
@@ -531,10 +531,9 @@ CHAT_SUMMARY = "Apply one edit, asked as a chat"
 )
 @router.post(**documented("/v1/chat/completions", ChatRequest, CompletionAnswer, EVENTS, OPENAI), summary=CHAT_SUMMARY)
 async def chat(request: Request) -> Response:
-    """The user message holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted; or
-    `prediction` is the file and the user message the edit. Anything else is refused: `not_an_edit`. With
-    `stream: true`: chunks, then `[DONE]`; the text is held back until nothing can replace it any more.
-    """
+    """The user message holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted;
+    or `prediction` is the file and the user message the edit. Anything else is refused: `not_an_edit`. With `stream:
+    true`: chunks, then `[DONE]`; the text is held back until nothing can replace it any more."""
     return await apply_chat(request, ChatRequest, OpenAIReply)
 
 

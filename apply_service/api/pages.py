@@ -31,7 +31,7 @@ CLOSED: Mapping[str, str] = {
 
 
 def policy_headers(**allowed: str) -> dict[str, str]:
-    """The headers of a page that may do no more than this; `script_src` stands for the rule `script-src`."""
+    """Return the headers of a page that may do no more than this; `script_src` stands for the rule `script-src`."""
     rules = {**CLOSED, **{name.replace("_", "-"): value for name, value in allowed.items()}}
     return {
         "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in rules.items()),
@@ -80,7 +80,7 @@ PAGE = """
 
 
 def render_docs(schema: Mapping[str, Any]) -> str:
-    """The page with all routes."""
+    """Return the page with all routes."""
     return Environment(autoescape=True).from_string(PAGE).render(schema, style=STYLE)
 
 
@@ -105,7 +105,7 @@ PLAYGROUND_HEADERS = {
 
 
 def playground_routers(settings: Settings) -> list[APIRouter]:
-    """The routes of the playground; none where it is switched off."""
+    """Return the routes of the playground; none where it is switched off."""
     if not settings.has_playground:
         return []
     router, folder = APIRouter(), files(__package__) / "playground"

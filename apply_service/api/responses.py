@@ -179,7 +179,6 @@ class ResponsesReply(OpenAIReply):
     **documented(PATH, ResponsesRequest, ResponsesAnswer, EVENTS, OPENAI), summary="Apply one edit, as a response"
 )
 async def responses(request: Request) -> Response:
-    """The input holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted; anything else
-    is refused: `not_an_edit`.
-    """
+    """The input holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted;
+    anything else is refused: `not_an_edit`."""
     return await apply_chat(request, ResponsesRequest, ResponsesReply)

@@ -37,8 +37,8 @@ class RequestModel(BaseModel):
 
     @classmethod
     def parse(cls, body: bytes | str) -> Self:
-        """The request in a JSON text.  Raises UnknownField, InvalidField, BadEncoding, which name field, value and
-        range."""
+        """Return the request in a JSON text.  Raises UnknownField, InvalidField, BadEncoding, which name field, value
+        and range."""
         try:
             return cls.model_validate_json(body)
         except ValidationError as error:
@@ -67,7 +67,7 @@ class SourceFields(RequestModel):
             )
 
     def read(self) -> SourceText:
-        """The file's text.  Raises InvalidField or BadEncoding."""
+        """Return the file's text.  Raises InvalidField or BadEncoding."""
         if self.original is not None:
             return SourceText.of(self.original, self.encoding)
         try:
@@ -139,8 +139,8 @@ class NativeRequest(EditOptions, EditTexts):
         self.refuse_unclear()
 
     def to_request(self) -> ApplyRequest:
-        """The service's own request.  Raises InvalidField: the bytes are not base64; BadEncoding: they are not in that
-        encoding."""
+        """Return the service's own request.  Raises InvalidField: the bytes are not base64; BadEncoding: they are not
+        in that encoding."""
         source = self.read()
         values = self.model_dump(exclude={*FORMS, "encoding", "stream"})
         return ApplyRequest(original=source.text, encoding=source.encoding, **values)
@@ -203,17 +203,17 @@ class BatchRequest(RequestModel):
         return call
 
     def to_requests(self) -> list[ApplyRequest]:
-        """The service's own requests.  Raises InvalidField or BadEncoding, naming the edit."""
+        """Return the service's own requests.  Raises InvalidField or BadEncoding, naming the edit."""
         return _each("edits", self.edits or [], NativeRequest.to_request)
 
     def to_patch(self) -> PatchRequest:
-        """The patch and its files.  Raises InvalidField, BadEncoding or StaleBase, naming the file."""
+        """Return the patch and its files.  Raises InvalidField, BadEncoding or StaleBase, naming the file."""
         sources = _each("files", self.files, BatchFile.to_source)
         return PatchRequest(self.patch or "", tuple(sources), self.mode, self.on_verdict, self.diff)
 
 
 def _each(name: str, items: Iterable[T], work: Callable[[T], R]) -> list[R]:
-    """The results of `work`.  Its errors get the name of the edit or file in front."""
+    """Return the results of `work`.  Its errors get the name of the edit or file in front."""
     done = []
     for number, item in enumerate(items):
         try:

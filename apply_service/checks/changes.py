@@ -35,7 +35,7 @@ class LineChanges(NamedTuple):
 
 @lru_cache(maxsize=4)
 def find_changes(original: str, merged: str) -> LineChanges:
-    """The lines of the smallest diff.  Cached, because several checks ask about the same answer."""
+    """Return the lines of the smallest diff.  Cached, because several checks ask about the same answer."""
     changes = diff_lines(original.split("\n"), merged.split("\n"))
     return LineChanges(
         tuple(row for change in changes for row in range(change.a0, change.a1)),
@@ -44,14 +44,14 @@ def find_changes(original: str, merged: str) -> LineChanges:
 
 
 def count_stripped(text: str) -> Counter[str]:
-    """How often each line occurs, indentation aside."""
+    """Return how often each line occurs, indentation aside."""
     return Counter(map(str.strip, text.split("\n")))
 
 
 def verdicts_at(
     check: str, severity: Severity, message: str, rows: Iterable[int], side: Literal["merged", "original"] = "merged"
 ) -> list[Verdict]:
-    """One finding for each run of 0-based line numbers."""
+    """Return one finding for each run of 0-based line numbers."""
     ranges: list[tuple[int, int]] = []
     for row in sorted(set(rows)):
         start = ranges.pop()[0] if ranges and ranges[-1][1] == row else row + 1
@@ -109,7 +109,7 @@ class EditLines:
         return unsaid
 
     def _unquoted(self, run: Sequence[LineOp]) -> list[int]:
-        """The dropped lines of the original, but for blank ones and those that the format quotes."""
+        """Return the dropped lines of the original, but for blank ones and those that the format quotes."""
         quoted = {"", *(line.strip() for line in self._quoted)}
         return [op.original_line for op in run if op.original_line is not None and op.text.strip() not in quoted]
 
@@ -129,7 +129,7 @@ SLACK = 1.25
 
 
 def find_no_op(answer: CheckInput) -> list[Verdict]:
-    """The answer does not hold the edit: nothing changed, or lines that the update brings are missing.  Warning."""
+    """Warn where the answer does not hold the edit: nothing changed, or lines that the update brings are missing."""
     if answer.merged == answer.original:
         is_empty = answer.prediction.text == answer.original
         said = "the edit changes nothing" if is_empty else "nothing of the edit is in the answer"
@@ -144,7 +144,7 @@ def find_no_op(answer: CheckInput) -> list[Verdict]:
 
 
 def find_outside_edit(answer: CheckInput) -> list[Verdict]:
-    """Lines changed that the update does not speak of.  Warning.
+    """Find changed lines that the update does not speak of.  Warning.
 
     Four signs: lines of the original are gone that the predicted merge keeps (unless the merge is uncertain and they
     touch what the update shows); lines are new that are neither in the original nor in the update; lines of the
@@ -178,7 +178,7 @@ def find_outside_edit(answer: CheckInput) -> list[Verdict]:
 
 
 def _shown_places(ops: Sequence[LineOp]) -> set[int]:
-    """Lines of the original close to one that the update shows, replaces or removes."""
+    """Return the lines of the original close to one that the update shows, replaces or removes."""
     near: set[int] = set()
     position = 0
     for op in ops:
@@ -206,7 +206,7 @@ def _new_and_repeated(answer: CheckInput, edit: EditLines, added: Sequence[int])
 
 
 def find_truncation(answer: CheckInput) -> list[Verdict]:
-    """The merged text stops too early.  Error.
+    """Find a merged text that stops too early.  Error.
 
     Two signs: the text lost more than 60% of its characters and half of its lines, which the predicted merge does not
     foresee; the end of the file, which the edit keeps, is missing.  A file of under ten lines may shrink by any amount.
@@ -229,7 +229,7 @@ def find_truncation(answer: CheckInput) -> list[Verdict]:
 
 
 def _is_end_missing(answer: CheckInput) -> bool:
-    """Whether the last lines of the original, which the prediction keeps, are gone with nothing in their place."""
+    """Tell whether the last lines of the original, which the prediction keeps, are gone with nothing in their place."""
     edit = EditLines(answer)
     predicted, merged = answer.prediction.text.rstrip(), answer.merged.rstrip()
     last = merged.rpartition("\n")[2]

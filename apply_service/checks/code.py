@@ -46,7 +46,7 @@ class Symbol(NamedTuple):
 
 
 def find_symbols(text: str, language: str | None) -> list[Symbol]:
-    """The names that a file declares or imports outside its functions, in order; none without a grammar."""
+    """Return the names that a file declares or imports outside its functions, in order; none without a grammar."""
     tree = parse(text, language)
     query = load_query(tree.language) if tree is not None else None
     if tree is None or query is None:
@@ -83,7 +83,8 @@ def find_symbols(text: str, language: str | None) -> list[Symbol]:
 
 
 def _containers(text: str, language: str | None, grammar: str) -> Iterator[tuple[Scope, str, str | None]]:
-    """The scopes that can declare names of the file, each with its container and the container of what is in it."""
+    """Yield the scopes that can declare names of the file, each with its container and the container of what is in
+    it."""
     # The container of what is declared in each scope; None inside a function or the like.
     inner: list[str | None] = []
     for scope in find_scopes(text, language):
@@ -98,8 +99,8 @@ def _containers(text: str, language: str | None, grammar: str) -> Iterator[tuple
 
 
 def _is_declared(scope: Scope, grammar: str) -> bool:
-    """Whether the scope is a name of the file.  Keys nest without end; those at the top of a data file (and of a TOML
-    table) are what it declares."""
+    """Tell whether the scope is a name of the file.  Keys nest without end; those at the top of a data file (and of a
+    TOML table) are what it declares."""
     if scope.kind == "key":
         return (scope.parent is None and grammar in ("json", "yaml")) or grammar in ("toml", "kotlin", "csharp")
     return scope.kind != "block" and (scope.kind != "element" or "#" in scope.name)
@@ -124,7 +125,7 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
 
 
 def _find_lost(answer: CheckInput, edit: EditLines, gone: Iterable[Symbol]) -> Iterator[Verdict]:
-    """A verdict on each symbol whose removal the edit does not say."""
+    """Yield a verdict on each symbol whose removal the edit does not say."""
     original, said = answer.original.split("\n"), edit.dropped - edit.unsaid
     # Where a name's line occurs as often as before, only the parser lost sight of the name.
     lost = count_stripped(answer.original)
@@ -141,7 +142,7 @@ def _find_lost(answer: CheckInput, edit: EditLines, gone: Iterable[Symbol]) -> I
 def _find_doubled(
     answer: CheckInput, doubled: Set[str], before: Sequence[Symbol], after: Sequence[Symbol]
 ) -> Iterator[Verdict]:
-    """A verdict on each symbol that is defined once more, on one of the `doubled` lines."""
+    """Yield a verdict on each symbol that is defined once more, on one of the `doubled` lines."""
     merged = answer.merged.split("\n")
     known, seen = Counter(item[:4] for item in before), Counter[tuple[str, ...]]()
     # The statements of an SQL script may repeat, and keys in TOML's arrays of tables and in several YAML documents.
@@ -156,8 +157,8 @@ def _find_doubled(
 
 
 def _gone(before: list[Symbol], after: list[Symbol]) -> list[Symbol]:
-    """Names that occur less often than before, and imports that no longer occur.  Of equal names, those whose place is
-    gone are meant."""
+    """Find names that occur less often than before, and imports that no longer occur.  Of equal names, those whose
+    place is gone are meant."""
     left, places = Counter(item[:2] for item in after), Counter(item[:4] for item in after)
     moved = []
     for item in before:
@@ -181,8 +182,8 @@ MIN_INDENTED = 5
 
 
 def find_broken_syntax(answer: CheckInput) -> list[Verdict]:
-    """The text parsed before and does not now (or a new file does not parse).  Error; where the grammar is only an
-    approximation of its language, warning.
+    """Find a text that parsed before and does not now, or a new file that does not parse.  Error; where the grammar is
+    only an approximation of its language, warning.
 
     Python is compiled, which also finds what a grammar overlooks (an indent that belongs to nothing); the grammar is
     asked only about what does not compile.  Nothing is found without a grammar, nor in a file that the grammar could
@@ -208,7 +209,7 @@ def find_broken_syntax(answer: CheckInput) -> list[Verdict]:
 
 
 def _strange_styles(original: str) -> tuple[str, ...]:
-    """The styles of indentation that do not fit a file with one style; none where it has none or several."""
+    """Return the styles of indentation that do not fit a file with one style; none where it has none or several."""
     styles = Counter(map(_style, original.split("\n")))
     is_uniform = not (styles["space"] and styles["tab"]) and not styles["mixed"]
     if not is_uniform or styles["space"] + styles["tab"] < MIN_INDENTED:
@@ -249,7 +250,8 @@ def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
 
 
 def _style(line: str) -> str:
-    """Which characters indent a line.  Up to three spaces may align (` * ...`), so they are no style of their own."""
+    """Tell which characters indent a line.  Up to three spaces may align (` * ...`), so they are no style of their
+    own."""
     lead = line[: len(line) - len(line.lstrip(" \t"))]
     if not lead or not line.strip():
         return "none"
@@ -260,7 +262,7 @@ def _style(line: str) -> str:
 
 
 def _odd_statements(text: str) -> list[int]:
-    """Rows of Python statements that start at another column than the first statement of their block."""
+    """Return rows of Python statements that start at another column than the first statement of their block."""
     tree = parse(text, "python")
     stack = [tree.root] if tree is not None else []
     found = []

@@ -59,7 +59,7 @@ WITHOUT_DOTS = re.compile(
 
 
 def is_lazy_marker(line: str) -> bool:
-    """Whether a line, by itself, can only be a lazy marker: a comment that says so, or bare dots with such words.
+    """Tell whether a line, by itself, can only be a lazy marker: a comment that says so, or bare dots with such words.
 
     This is stricter than the merger, because it must never take a line of a real file for a marker.
     """
@@ -70,7 +70,7 @@ def is_lazy_marker(line: str) -> bool:
 
 
 def find_marker_leak(answer: CheckInput) -> list[Verdict]:
-    """A lazy marker of the update, or one that the target made up.  Error: code is missing.
+    """Find a lazy marker of the update, or one that the target made up.  Error: code is missing.
 
     A note of the update that is no marker (a hint, a file name) is a warning.  Only added lines count, so a file that
     already speaks of "existing code" may keep that text.
@@ -109,8 +109,8 @@ EDGE_LINES = 3
 
 
 def find_chat_text(answer: CheckInput) -> list[Verdict]:
-    """What a chat model says around code: fences and tags of a prompt format (errors), "Here is the updated code"
-    (warning).
+    """Find what a chat model says around code: fences and tags of a prompt format (errors), "Here is the updated
+    code" (warning).
 
     In a Markdown file a fence counts only as the first line.  A tag counts only if neither the original nor the update
     holds it, because a file may be about such tags.
@@ -143,8 +143,8 @@ MARKUP = re.compile(
 
 
 def _is_diff_line(line: str, rows: Set[str], *, has_plus: bool) -> bool:
-    """Whether the `+` or `-` before a line is a diff prefix and no text of the file.  `rows`: the file's own lines,
-    stripped.  `has_plus`: whether one of them begins with `+`."""
+    """Tell whether the `+` or `-` before a line is a diff prefix and no text of the file.  `rows`: the file's own
+    lines, stripped.  `has_plus`: whether one of them begins with `+`."""
     if line[:2] in ("++", "--"):
         return False
     if line[:1] == "+":

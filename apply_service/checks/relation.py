@@ -45,7 +45,7 @@ SAYS_WHERE = frozenset({Role.HINT, Role.DELETION, Role.ELSEWHERE, Role.ASIDE, Ro
 
 
 def _is_guess_about_code(job: EditJob) -> bool:
-    """Whether the edit is a snippet of code whose place is a guess, and no instruction may say it."""
+    """Tell whether the edit is a snippet of code whose place is a guess, and no instruction may say it."""
     prediction, language = job.prediction, find_language(job.language)
     if prediction.certainty is not Certainty.GUESS or prediction.determined:
         return False
@@ -55,8 +55,8 @@ def _is_guess_about_code(job: EditJob) -> bool:
 
 
 def _has_part_of(file: Sequence[str], snippet: Sequence[str], lines: Sequence[str], reply: str) -> bool:
-    """Whether the `lines` of a snippet share one, or a definition, with the file, or the reply and the comments speak
-    of it.  Also true of a file that is too short to say."""
+    """Tell whether the `lines` of a snippet share one, or a definition, with the file, or the reply and the comments
+    speak of it.  Also true of a file that is too short to say."""
     known = {line.strip() for line in file if WORD.search(line)}
     if len(known) < MIN_LINES or any(line.strip() in known for line in lines):
         return True
@@ -94,8 +94,8 @@ def words_in(lines: Sequence[str]) -> set[str]:
 
 
 def is_edit(text: str) -> bool:
-    """Whether the text looks like an edit, and not like a file: it is of a format with signs of its own, or a comment
-    or a line of dots in it stands for code that it leaves out."""
+    """Tell whether the text looks like an edit, and not like a file: it is of a format with signs of its own, or a
+    comment or a line of dots in it stands for code that it leaves out."""
     lines = [line for line in text.split("\n") if line.strip()]
     stands = any(_stands_for_code(line, above) for above, line in pairwise(["", *lines]))
     return stands or detect_format(text, named=None) != "lazy_snippet"
@@ -128,7 +128,7 @@ _ANOTHER = re.compile(r"(?:\(\))? (?:to|as|into) ")
 
 
 def unmet_order(instruction: str, original: str, merged: str) -> str | None:
-    """The first order that `merged` contradicts, in words; None where there is none."""
+    """Return the first order that `merged` contradicts, in words; None where there is none."""
     text = instruction[:MAX_READ]
     for order in _ORDER.finditer(text):
         found = (_QUOTED_NAME if order["added"] else _NAME).match(text, order.end())
@@ -151,11 +151,11 @@ def unmet_order(instruction: str, original: str, merged: str) -> str | None:
 
 
 def _bare(found: re.Match[str]) -> str:
-    """The name without its quotes and without the brackets of a call."""
+    """Return the name without its quotes and without the brackets of a call."""
     name: str = next(filter(None, found.groups()))
     return name.partition("(")[0] or name
 
 
 def _count(name: str, text: str) -> int:
-    """How often the name stands in the text, and not as a part of another."""
+    """Return how often the name stands in the text, and not as a part of another."""
     return len(re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", text))

@@ -34,7 +34,7 @@ MARK = re.compile(r"(?:(?P<open><{7})|(?P<base>\|{7})|(?P<close>>{7}))(?: .*)?$|
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """The original with the first side of each block replaced by the second."""
+    """Return the original with the first side of each block replaced by the second."""
     lines, trust = update.split("\n"), Trust()
     conflicts = pick_for_file(read_conflicts(lines), about.path, trust)
     numbered = list(enumerate(lines))
@@ -59,8 +59,8 @@ class Conflict(NamedTuple):
 
 
 def read_conflicts(lines: Sequence[str], taken: Collection[int] = ()) -> list[Conflict]:
-    """The blocks of an update; `taken` lines are no marks.  Raises MalformedEdit: there is none, or one that is not
-    complete."""
+    """Return the blocks of an update; `taken` lines are no marks.  Raises MalformedEdit: there is none, or one that is
+    not complete."""
     found: list[Conflict] = []
     path: str | None = None
     begun: dict[str, int] = {}  # the lines of the block that has begun, by what they are
@@ -86,7 +86,7 @@ def read_conflicts(lines: Sequence[str], taken: Collection[int] = ()) -> list[Co
 
 
 def _kind_of(line: str) -> str | None:
-    """What mark the line is; "other" for one of a search/replace block."""
+    """Return what mark the line is; "other" for one of a search/replace block."""
     if (mark := read_mark(line)) is not None and mark.kind != "divide":
         return "other"
     match = MARK.match(line.rstrip())

@@ -50,7 +50,7 @@ class PatchText(NamedTuple):
 
 
 def quotes_file(changes: Sequence[FileChange], reply: ReplyLines) -> bool:
-    """Whether the file has the lines that a hunk quotes, or is the new file of a change that quotes none."""
+    """Tell whether the file has the lines that a hunk quotes, or is the new file of a change that quotes none."""
     for change in changes:
         # Ignore a hunk that changes nothing: code may have a line that looks like the header of a hunk.
         quotes = [hunk.old for hunk in change.hunks if hunk.quotes and hunk.old != hunk.new]
@@ -60,8 +60,8 @@ def quotes_file(changes: Sequence[FileChange], reply: ReplyLines) -> bool:
 
 
 def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -> FileChange:
-    """The change of the file at `path`, or the only one.  A copy changes the file it makes, not the one it is of.
-    Raises MalformedEdit: several files, and `path` does not tell which."""
+    """Return the change of the file at `path`, or the only one.  A copy changes the file it makes, not the one it is
+    of. Raises MalformedEdit: several files, and `path` does not tell which."""
     mine = [change for change in changes if change.is_for(path)]
     mine = [change for change in mine if path in change.names] or mine
     mine = [change for change in mine if not change.is_copy or change.new_path == path] or mine
@@ -76,7 +76,7 @@ def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -
 
 
 def join_changes(changes: Sequence[FileChange]) -> FileChange:
-    """The changes of one file as one, its hunks numbered."""
+    """Return the changes of one file as one, its hunks numbered."""
     hunks = (hunk for change in changes for hunk in change.hunks)
     return replace(
         changes[0],
@@ -95,8 +95,8 @@ Part = TypeVar("Part", bound=_Named)
 
 
 def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list[Part]:
-    """The parts of an edit that are for the file at `path`; those that name no file are for any.  Raises MalformedEdit:
-    the parts name several files, and none is known to be this one."""
+    """Return the parts of an edit that are for the file at `path`; those that name no file are for any.  Raises
+    MalformedEdit: the parts name several files, and none is known to be this one."""
     named = sorted({part.path for part in parts if part.path})
     if len(named) <= 1:
         if named and not is_same_file(named[0], path):
@@ -128,7 +128,7 @@ def _several_files(path: str | None, named: Sequence[str]) -> MalformedEdit:
 
 
 def predict_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
-    """The file after its change.  A deleted file has no text; its name and mode are told in the reasons.  Raises
+    """Return the file after its change.  A deleted file has no text; its name and mode are told in the reasons.  Raises
     MalformedEdit: creates what exists, or contradicts itself; NeedsMoreContext: a hunk has no place."""
     file, lines = FileLines(original), update.split("\n")
     hunks = [_with_found_context(hunk, file, lines) for hunk in change.hunks]
@@ -160,7 +160,7 @@ def _note_headers(change: FileChange, trust: Trust) -> None:
 
 
 def _created(original: str, change: FileChange, hunks: Sequence[QuotedHunk]) -> str:
-    """The text of the new file.  Raises MalformedEdit: there is a file, or lines that a new one can't have."""
+    """Return the text of the new file.  Raises MalformedEdit: there is a file, or lines that a new one can't have."""
     if original.strip():
         raise MalformedEdit(
             f"the edit creates {change.path}, but the file is not empty",
@@ -192,7 +192,8 @@ def _check_deletion(file: FileLines, change: FileChange, hunks: Sequence[QuotedH
 
 
 def _with_found_context(hunk: QuotedHunk, file: FileLines, lines: Sequence[str]) -> QuotedHunk:
-    """The hunk with the context read as it stands in the file, where its lines came without their leading blank."""
+    """Return the hunk with the context read as it stands in the file, where its lines came without their leading
+    blank."""
     if not hunk.old or file.stands(hunk.old, Likeness.TRAILING):
         return hunk
     raw = (x._replace(text=lines[x.update_line]) if x.kind == "context" else x for x in hunk.lines)

@@ -59,12 +59,12 @@ class Trust:
         self._said.setdefault(reason)
 
     def prediction(self, ops: Sequence[LineOp], update_lines: Sequence[str]) -> Prediction:
-        """The operations together with the recorded reasons, each reason once."""
+        """Return the operations together with the recorded reasons, each reason once."""
         is_certain = self.certainty is Certainty.CERTAIN
         return Prediction(tuple(ops), tuple(update_lines), self.certainty, tuple(self._said), determined=is_certain)
 
     def prediction_of(self, original: str, merged: str, update_lines: Sequence[str], n_own: int = 0) -> Prediction:
-        """The prediction of a text that is written already.
+        """Return the prediction of a text that is written already.
 
         `update_lines[n_own:]` are the lines that the text may have from the update; others are put behind them.
         """
@@ -135,7 +135,7 @@ class QuotedHunk:
 
 
 def signed_lines(body: Sequence[tuple[int, str]]) -> tuple[HunkLine, ...]:
-    """The lines of a diff's or patch's hunk, each as (line of the update, text).
+    """Return the lines of a diff's or patch's hunk, each as (line of the update, text).
 
     Where some context lines lack their leading blank, no context line loses one.
     """
@@ -153,7 +153,8 @@ def signed_lines(body: Sequence[tuple[int, str]]) -> tuple[HunkLine, ...]:
 def hunk_of_replacement(
     label: str, old: Sequence[tuple[int, str]], new: Sequence[tuple[int, str]], *, stated_line: int | None = None
 ) -> QuotedHunk:
-    """A hunk from old and new text, both as (line of the update, text).  The lines that they share become context."""
+    """Return a hunk from old and new text, both as (line of the update, text).  The lines that they share become
+    context."""
     lines: list[HunkLine] = []
     b = 0
     changes = diff_lines([text for _, text in old], [text for _, text in new])
@@ -169,7 +170,7 @@ def hunk_of_replacement(
 def merge_hunks(
     original: str, update: str, hunks: Sequence[QuotedHunk], *, is_ordered: bool, trust: Trust
 ) -> Prediction:
-    """The merge of the original with the hunks.
+    """Return the merge of the original with the hunks.
 
     `is_ordered`: the format puts hunks in the file's order, and each hunk changes only the original; otherwise a hunk
     may change lines that an earlier hunk wrote.  `trust`: holds the reasons that the parser has recorded.
@@ -191,7 +192,7 @@ def merge_hunks(
 
 
 def _cut_at_gaps(file: FileLines, hunk: QuotedHunk, trust: Trust) -> list[QuotedHunk]:
-    """The parts of a hunk between context lines that stand for omitted ones (`...`)."""
+    """Return the parts of a hunk between context lines that stand for omitted ones (`...`)."""
     is_gap = [line.kind == "context" and is_marker(line.text) for line in hunk.lines]
     if not any(is_gap) or not hunk.old or file.stands(hunk.old):
         return [hunk]
@@ -209,7 +210,7 @@ def _text(ops: Sequence[LineOp]) -> str:
 def _write(
     file: FileLines, update_lines: list[str], hunks: Sequence[QuotedHunk], trust: Trust, *, is_ordered: bool = False
 ) -> list[LineOp]:
-    """The operations of the hunks.  `update_lines` is changed to the lines that the hunks read and write."""
+    """Return the operations of the hunks.  `update_lines` is changed to the lines that the hunks read and write."""
     places = _find_places(file, hunks, trust)
     if is_ordered and any(a.start > b.start for a, b in pairwise(places)):
         trust.doubt("the hunks stand in another order than in the file")
@@ -221,8 +222,8 @@ def _write(
 
 # -- placing -----------------------------------------------------------------------------------------------------------
 def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> list[Place]:
-    """A place for every hunk, in the order of the hunks.  Raises NeedsMoreContext: a hunk has no place, not even a
-    probable one; the error names its anchor."""
+    """Return a place for every hunk, in the order of the hunks.  Raises NeedsMoreContext: a hunk has no place, not even
+    a probable one; the error names its anchor."""
     found = [file.find(hunk.old) for hunk in hunks]
     # For each hunk: the first line of all later hunks that have only one possible place.
     below = [len(file) + 1]
@@ -300,14 +301,14 @@ def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range,
 
 
 def _inside(scopes: Sequence[tuple[int, int]], places: Sequence[Place]) -> list[Place]:
-    """The places that begin in a scope.  `scopes`: in the order of the file."""
+    """Return the places that begin in a scope.  `scopes`: in the order of the file."""
     # the first line of each scope, and the last end of those so far
     firsts, ends = [start for start, _ in scopes], [0, *accumulate((end for _, end in scopes), max)]
     return [place for place in places if place.start < ends[bisect_right(firsts, place.start)]]
 
 
 def _scope_spans(file: FileLines, scopes: Sequence[str]) -> list[tuple[int, int]]:
-    """The stretches of the file that the scopes hold, each inside one of the scope before."""
+    """Return the stretches of the file that the scopes hold, each inside one of the scope before."""
     spans = [(0, len(file))] if scopes else []
     for scope in scopes:
         named = ((row, end) for start, end in spans for row in _rows_of_scope(file, scope, start, end))
@@ -316,7 +317,7 @@ def _scope_spans(file: FileLines, scopes: Sequence[str]) -> list[tuple[int, int]
 
 
 def _rows_of_scope(file: FileLines, scope: str, start: int, end: int) -> list[int]:
-    """The lines that equal the scope's header; else those that contain it."""
+    """Return the lines that equal the scope's header; else those that contain it."""
     wanted = scope.strip()
     equal = file.rows_of(Likeness.INDENTED).get(wanted, [])
     first = bisect_left(equal, start)
@@ -326,7 +327,8 @@ def _rows_of_scope(file: FileLines, scope: str, start: int, end: int) -> list[in
 
 
 def _gap(file: FileLines, hunk: QuotedHunk, trust: Trust) -> int:
-    """The place of a hunk that quotes no line: the line that the edit states, or the end of its scope or file."""
+    """Return the place of a hunk that quotes no line: the line that the edit states, or the end of its scope or
+    file."""
     if len(file) == 0 or hunk.is_at_end:
         return len(file)
     if hunk.stated_line is not None and hunk.stated_line <= len(file):
@@ -343,7 +345,8 @@ def _gap(file: FileLines, hunk: QuotedHunk, trust: Trust) -> int:
 
 
 def _find_lost(file: FileLines, hunk: QuotedHunk, n_lost: int, trust: Trust) -> Place:
-    """The probable place of a hunk whose quote is not in the file: its result, or else the most similar lines."""
+    """Return the probable place of a hunk whose quote is not in the file: its result, or else the most similar
+    lines."""
     made = file.find(hunk.new, 2, Likeness.TRAILING) if any(map(str.strip, hunk.new)) else []
     if len(made) == 1:
         is_shown = sum(bool(line.strip()) for line in hunk.new) >= MIN_MADE
@@ -448,7 +451,8 @@ class _Canvas:
             self._has_newline = not hunk.new_lacks_newline
 
     def ops(self) -> list[LineOp]:
-        """Every line of the file once and in order.  New lines come behind all removed lines of their stretch."""
+        """Return every line of the file once and in order.  New lines come behind all removed lines of their
+        stretch."""
         if contested := sorted(self._shown.keys() & self._dropped.keys()):
             row = contested[0]
             self._trust.doubt(f"{self._dropped[row]}: changes line {row + 1}, which another change keeps")

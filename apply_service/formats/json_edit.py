@@ -54,7 +54,7 @@ WORD = re.compile(r"\w+")
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """The original with the replacements made, one after the other.
+    """Return the original with the replacements made, one after the other.
 
     The prediction's `update_lines` are the update's own and, after them, the new lines out of its strings.
 
@@ -152,7 +152,7 @@ class Replacement:
 
 
 def read_replacements(text: str) -> tuple[Replacement, ...]:
-    """The replacements that a text tells in JSON, bare or fenced; none where it tells none."""
+    """Return the replacements that a text tells in JSON, bare or fenced; none where it tells none."""
     if not has_pair(text) and CREATED not in text:
         return ()
     lines = text.split("\n")
@@ -169,13 +169,13 @@ def read_replacements(text: str) -> tuple[Replacement, ...]:
 
 
 def has_pair(text: str, pairs: Sequence[tuple[str, str]] = PAIRS) -> bool:
-    """Whether the text holds the names of old and new text as JSON has them."""
+    """Tell whether the text holds the names of old and new text as JSON has them."""
     signs = ('"', '\\"')  # the second where the arguments of a call are JSON in a string
     return any(f"{old}{sign}" in text and f"{new}{sign}" in text for old, new in pairs for sign in signs)
 
 
 def _values(text: str) -> Iterator[object]:
-    """The JSON values that a text begins with, one after the other, commas between them or not."""
+    """Yield the JSON values that a text begins with, one after the other, commas between them or not."""
     decoder = json.JSONDecoder(strict=False)
     at = 0
     while True:
@@ -191,7 +191,7 @@ def _values(text: str) -> Iterator[object]:
 
 
 def _replacements(value: object, path: str | None, depth: int = 0) -> Iterator[Replacement]:
-    """The replacements in a value; `path`: the file that what is around it names."""
+    """Yield the replacements in a value; `path`: the file that what is around it names."""
     inside: list[object] = []
     if isinstance(value, list):
         inside = value
@@ -206,7 +206,7 @@ def _replacements(value: object, path: str | None, depth: int = 0) -> Iterator[R
 
 
 def _own_replacement(value: Mapping[str, object], path: str | None) -> Iterator[Replacement]:
-    """The replacement that an object tells in its own fields, if it tells one."""
+    """Yield the replacement that an object tells in its own fields, if it tells one."""
     pair = next(((value[old], value[new]) for old, new in PAIRS if old in value and new in value), None)
     match pair, value.get("command"), value.get(CREATED):
         case (str(old), str(new)), _, _:
@@ -251,7 +251,7 @@ class Plan:
         return True
 
     def _places(self, old: str) -> list[int]:
-        """Where the old text stands; empty where its words do not tell."""
+        """Return where the old text stands; empty where its words do not tell."""
         whole = [word for word in WORD.finditer(old) if word.start() > 0 and word.end() < len(old)]
         rarest = min(whole, key=lambda word: len(self._starts.get(word[0], ())), default=None)
         if rarest is None or rarest[0] in self._new_words:
@@ -262,7 +262,7 @@ class Plan:
         return [at for at in places if at >= 0 and self._text.startswith(old, at)]
 
     def text(self) -> str:
-        """The text with all replacements made."""
+        """Return the text with all replacements made."""
         pieces, done = [], 0
         for start, end, lines in self._changed:
             pieces += [self._text[done:start], lines]
@@ -270,13 +270,13 @@ class Plan:
         return "".join([*pieces, self._text[done:]])
 
     def _is_changed(self, start: int, end: int) -> bool:
-        """Whether any of these characters is in a changed line."""
+        """Tell whether any of these characters is in a changed line."""
         at = bisect_right(self._changed, start, key=lambda changed: changed[1])
         return at < len(self._changed) and self._changed[at][0] < end
 
 
 def _replace(text: str, replacement: Replacement, label: str, trust: Trust) -> str:
-    """The text with one replacement made.  Lines that are not found as they stand are sought as hunks are."""
+    """Return the text with one replacement made.  Lines that are not found as they stand are sought as hunks are."""
     old, new = replacement.old, replacement.new
     if not old.strip():
         if text.strip():

@@ -62,8 +62,8 @@ class FailedChange(NamedTuple):
 
 
 def read_patch(patch_text: str) -> tuple[FileChange, ...]:
-    """The changes that the patch tells, in its order.  Raises MalformedEdit: it is not readable, or holds more than a
-    patch."""
+    """Return the changes that the patch tells, in its order.  Raises MalformedEdit: it is not readable, or holds more
+    than a patch."""
     update = normalise(patch_text)
     changes, strays = parse_v4a(update) if any(map(is_patch_line, update.split("\n"))) else parse_diff(update)
     if strays:
@@ -75,7 +75,7 @@ def read_patch(patch_text: str) -> tuple[FileChange, ...]:
 
 
 def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile | FailedChange, ...]:
-    """What becomes of every file that the patch names, in the patch's order.
+    """Return what becomes of every file that the patch names, in the patch's order.
 
     Each change is made to the file from before the patch, whatever else becomes of its names.  Several changes of one
     file in its place are one.
@@ -109,7 +109,7 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
 
 
 def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], taken: Set[str]) -> PatchedFile:
-    """The change made.  `lines`: of the whole patch.  `taken`: names that another file can't get."""
+    """Return the change made.  `lines`: of the whole patch.  `taken`: names that another file can't get."""
     source = _source(change.path, files) if change.action != "create" else None
     target = change.new_path or source or change.path
     if (source is None or change.new_path is not None) and target in taken and files.get(target):
@@ -124,7 +124,8 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
 
 
 def _source(named: str, files: Mapping[str, str]) -> str:
-    """The file that the patch means: the one of that name, or the only one that ends alike.  Raises MalformedEdit."""
+    """Return the file that the patch means: the one of that name, or the only one that ends alike.  Raises
+    MalformedEdit."""
     if named in files:
         return named
     alike = [path for path in files if is_same_file(named, path)] if named else list(files)
@@ -139,8 +140,8 @@ def _source(named: str, files: Mapping[str, str]) -> str:
 
 
 def _own_part(change: FileChange, lines: Sequence[str]) -> tuple[FileChange, str]:
-    """The change and its own part of the patch, numbered anew: the time for a file must not grow with the number of
-    files."""
+    """Return the change and its own part of the patch, numbered anew: the time for a file must not grow with the number
+    of files."""
     part, hunks = list[str](), []
     for hunk in change.hunks:
         first, last = (hunk.lines[0].update_line, hunk.lines[-1].update_line) if hunk.lines else (1, -1)

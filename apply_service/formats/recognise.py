@@ -51,12 +51,12 @@ class ReplyLines:
         self.claimed: set[int] = set()
 
     def within(self, stretches: Iterable[tuple[int, int]]) -> set[int]:
-        """The lines in the stretches.  A stretch includes its last line."""
+        """Return the lines in the stretches.  A stretch includes its last line."""
         stop = len(self.lines)
         return {at for first, last in stretches for at in range(first, min(last + 1, stop))}
 
     def claim(self, stretches: Iterable[tuple[int, int]]) -> set[int]:
-        """The lines in the stretches, in which nothing else may begin."""
+        """Return the lines in the stretches, in which nothing else may begin."""
         lines = self.within(stretches)
         self.claimed |= lines
         return lines
@@ -91,15 +91,16 @@ class ReplyLines:
         return line.strip() in self._known or (strip_comment(line).is_comment and is_marker(line))
 
     def shows_file(self, fence: Fence) -> bool:
-        """Whether a line of the file stands in the fence."""
+        """Tell whether a line of the file stands in the fence."""
         return any(map(self.is_of_file, fence.body))
 
     def is_code(self, at: int) -> bool:
-        """Whether a line is code and not prose: it is a line of the file, marks code, or looks like code."""
+        """Tell whether a line is code and not prose: it is a line of the file, marks code, or looks like code."""
         return self.is_of_file(at) or self.is_code_shaped(at)
 
     def is_code_shaped(self, at: int) -> bool:
-        """Whether the line looks like code by its indentation, its first word, or a multi-line string's delimiter."""
+        """Tell whether the line looks like code by its indentation, its first word, or a multi-line string's
+        delimiter."""
         line = self.lines[at]
         text = line.strip()
         if line[:4] in ("    ", "\t") or text.endswith(('"""', "'''", '"""\\', "'''\\")):
@@ -143,12 +144,12 @@ class Recognised:
 
     @classmethod
     def keeps_bom(cls, text: str) -> bool:  # noqa: ARG003
-        """Whether the text is such an edit, which says itself what becomes of the file's byte-order mark."""
+        """Tell whether the text is such an edit, which says itself what becomes of the file's byte-order mark."""
         return False
 
     @classmethod
     def indented(cls, lines: Sequence[str], file: FileLines) -> Iterable[range]:  # noqa: ARG003
-        """The stretches that are such an edit of the file, but for the blanks before all of their lines."""
+        """Yield the stretches that are such an edit of the file, but for the blanks before all of their lines."""
         return ()
 
     @property
@@ -181,11 +182,11 @@ class Recognised:
         return not (self.has_marks or self.is_whole)
 
     def surrounds(self, line: str) -> bool:
-        """Whether lines of this kind usually stand around such an edit."""
+        """Tell whether lines of this kind usually stand around such an edit."""
         return False
 
     def outside(self) -> Iterator[int]:
-        """The lines outside the edit.  Fenced text counts only if its fence holds a part of the edit."""
+        """Yield the lines outside the edit.  Fenced text counts only if its fence holds a part of the edit."""
         reply, inside = self.reply, self.reply.claimed.union(self.lines)
         first = min(inside, default=0)
         is_own = reply.file.stands(reply.lines[first : first + 3], Likeness.TRAILING)
@@ -197,15 +198,15 @@ class Recognised:
                 yield at
 
     def read(self) -> ReadPart:
-        """What the format reads for this file."""
+        """Return what the format reads for this file."""
         path = self.reply.path
         others = [one for one in self.paths if path is not None and not is_same_file(one, path)]
         return ReadPart(self.reply.text, self.lines, others)
 
     def read_alone(self) -> ReadPart | None:
-        """The patch without any other line, if the format does not read it so for one file."""
+        """Return the patch without any other line, if the format does not read it so for one file."""
         return None
 
     def parts(self) -> Mapping[str, str]:
-        """The edit's part for each file; empty unless each part names its file directly."""
+        """Return the edit's part for each file; empty unless each part names its file directly."""
         return {}

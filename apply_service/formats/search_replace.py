@@ -47,7 +47,7 @@ Numbered = list[tuple[int, str]]
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """The original with the blocks applied; what stands around them is left out."""
+    """Return the original with the blocks applied; what stands around them is left out."""
     lines, file, trust = update.split("\n"), FileLines(original), Trust()
     blocks = _pick_blocks(read_all_blocks(lines, file), about.path, trust)
     _refuse_broken(blocks)
@@ -56,8 +56,8 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
 
 
 def merge_replacements(original: str, update: str, hunks: Sequence[QuotedHunk], trust: Trust) -> Prediction:
-    """The original with old text replaced, wherever it stands; no old text means a new file.  Raises NeedsMoreContext:
-    an old text has no place, or is missing though there is a file."""
+    """Return the original with old text replaced, wherever it stands; no old text means a new file.  Raises
+    NeedsMoreContext: an old text has no place, or is missing though there is a file."""
     lines = update.split("\n")
     if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
         if original:
@@ -75,7 +75,7 @@ def merge_replacements(original: str, update: str, hunks: Sequence[QuotedHunk], 
 
 
 def _pick_blocks(blocks: list[SearchBlock], path: str | None, trust: Trust) -> list[SearchBlock]:
-    """The blocks for the file, by the names above them; where none names a file, by what the text speaks of."""
+    """Return the blocks for the file, by the names above them; where none names a file, by what the text speaks of."""
     if any(block.path for block in blocks):
         return pick_for_file(blocks, path, trust)
     mentions = {block.mention for block in blocks if block.mention is not None}
@@ -158,7 +158,7 @@ class FoundBlocks(Recognised):
         return self.mentions if is_routed and not named else named
 
     def parts(self) -> Mapping[str, str]:
-        """A block that can't be read is a part too: its file alone is refused."""
+        """Return a block that can't be read is a part too: its file alone is refused."""
         lines, blocks = self.reply.lines, self._blocks
         if self._has_marks and not blocks:
             with suppress(MalformedEdit):
@@ -175,7 +175,7 @@ recognise = FoundBlocks
 
 
 def write_block(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """The lines of a block."""
+    """Return the lines of a block."""
     return ["<<<<<<< SEARCH", *old, "=======", *new, ">>>>>>> REPLACE"]
 
 
@@ -191,7 +191,7 @@ class Mark(NamedTuple):
 
 
 def read_mark(line: str) -> Mark | None:
-    """The fence that a line is, if it is one.  Fences stand at the start of their line."""
+    """Return the fence that a line is, if it is one.  Fences stand at the start of their line."""
     if line[:1] not in ("<", ">", "=", "-", "+") or len(line) > MAX_MARK:
         return None
     text = line.rstrip()
@@ -204,7 +204,7 @@ def read_mark(line: str) -> Mark | None:
 
 
 def _read_signs(sign: str, length: int, rest: str) -> Mark | None:
-    """The opening or closing fence that so many signs and the words behind them are."""
+    """Return the opening or closing fence that so many signs and the words behind them are."""
     words = rest.lstrip("<>-+=")
     known, tail = _read_word(words, sign)
     if sign in "<-" and known in OLD_WORDS and length >= (2 if sign == "<" else MIN_RUN):
@@ -217,7 +217,7 @@ def _read_signs(sign: str, length: int, rest: str) -> Mark | None:
 
 
 def _read_word(words: str, sign: str) -> tuple[str, str]:
-    """The word behind the signs of a fence, and what follows it.  Angles take words in small letters too."""
+    """Return the word behind the signs of a fence, and what follows it.  Angles take words in small letters too."""
     word, _, tail = words.strip().partition(" ")
     word = word.rstrip("<>")
     if glue := next((glue for glue in (":", "(") if glue in word), ""):  # `SEARCH:12`, `SEARCH(line=2)`
@@ -237,7 +237,7 @@ def _read_tag(text: str) -> Mark | None:
 
 
 def _opening(length: int, tail: str) -> Mark | None:
-    """An opening fence and what stands behind its word: nothing, a line number or the file's name."""
+    """Return an opening fence and what stands behind its word: nothing, a line number or the file's name."""
     if hint := _HINT.match(tail):
         return Mark("open", length, max(int(hint["line"][:9]) - 1, 0))
     if not tail.strip("<>"):
@@ -266,7 +266,8 @@ class SearchBlock:
 
 
 def read_file_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
-    """The blocks of an update to this file.  Raises MalformedEdit: there is no block, or one that is not complete."""
+    """Return the blocks of an update to this file.  Raises MalformedEdit: there is no block, or one that is not
+    complete."""
     blocks = read_all_blocks(lines, file)
     _refuse_broken(blocks)
     return blocks
@@ -282,9 +283,9 @@ def _refuse_broken(blocks: Sequence[SearchBlock]) -> None:
 
 
 def read_all_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
-    """The blocks of an update to this file, those that can't be read with their error.  Where there are such, a line
-    that looks like a fence is text where it stands in the file between the same lines.  Raises MalformedEdit: there is
-    no block."""
+    """Return the blocks of an update to this file, those that can't be read with their error.  Where there are such, a
+    line that looks like a fence is text where it stands in the file between the same lines.  Raises MalformedEdit:
+    there is no block."""
     marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
     rows: defaultdict[str, list[int]] = defaultdict(list)
     for row, line in enumerate(file.lines):
@@ -338,7 +339,7 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
 
 
 def named_by(line: str) -> str | None:
-    """The file that a line above blocks names: a fence's title, a heading, or a line that does nothing else."""
+    """Return the file that a line above blocks names: a fence's title, a heading, or a line that does nothing else."""
     if fence := read_fence(line):
         return titled_path(fence.title)
     is_heading = line.lstrip().startswith(("#", "**"))
@@ -346,12 +347,12 @@ def named_by(line: str) -> str | None:
 
 
 def _broken_end(lines: Sequence[str], marks: Mapping[int, Mark], at: int) -> int:
-    """Where the block below a broken one begins."""
+    """Return where the block below a broken one begins."""
     return next((k for k in range(at + 1, len(lines)) if k in marks and marks[k].kind == "open"), len(lines))
 
 
 def _start_of_old(lines: Sequence[str], opening: int, stated: int | None) -> tuple[int, int | None]:
-    """The first line of the old text below its opening, and the line number that notes between them state."""
+    """Return the first line of the old text below its opening, and the line number that notes between them state."""
     start = opening + 1
     while start < len(lines) and len(lines[start]) < MAX_MARK and (note := _LINE_NOTE.match(lines[start])):
         if note["which"] == "start":
@@ -362,7 +363,8 @@ def _start_of_old(lines: Sequence[str], opening: int, stated: int | None) -> tup
 
 
 def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, label: str) -> SearchBlock:
-    """The block from its opening on.  Blocks inside it must be whole: an opening alone would swallow what follows."""
+    """Return the block from its opening on.  Blocks inside it must be whole: an opening alone would swallow what
+    follows."""
     mark = marks[opening]
     start, stated = _start_of_old(lines, opening, mark.stated_line)
     open_at, dividers = [opening], [list[int]()]
@@ -400,8 +402,9 @@ def _malformed(message: str, line: str) -> MalformedEdit:
 
 # -- old and new text --------------------------------------------------------------------------------------------------
 def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: str | None, trust: Trust) -> QuotedHunk:
-    """The block as a hunk.  Raises MalformedEdit: a note of line numbers, or what may be meant as the divider, stands
-    in the new text; TooLarge: the block holds more than `MAX_DIVIDERS` dividers, each of which would be tried."""
+    """Return the block as a hunk.  Raises MalformedEdit: a note of line numbers, or what may be meant as the divider,
+    stands in the new text; TooLarge: the block holds more than `MAX_DIVIDERS` dividers, each of which would be
+    tried."""
     if len(block.dividers) > MAX_DIVIDERS:
         raise TooLarge(
             f"{block.label}: too many of its lines look like the divider =======",
@@ -434,7 +437,7 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
 
 
 def _divided(block: SearchBlock, divider: int, lines: Sequence[str], file: FileLines) -> QuotedHunk:
-    """The block as a hunk if this line divides it."""
+    """Return the block as a hunk if this line divides it."""
     start = divider + 1
     if lines[divider].rstrip() == "</old_text>":
         start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
@@ -445,12 +448,12 @@ def _divided(block: SearchBlock, divider: int, lines: Sequence[str], file: FileL
 
 
 def _added_dividers(hunk: QuotedHunk) -> list[str]:
-    """The lines of the new text that look like a divider."""
+    """Return the lines of the new text that look like a divider."""
     return [line.text for line in hunk.lines if line.kind == "add" and _is_divider(line.text)]
 
 
 def _without_edge_dividers(hunk: QuotedHunk) -> QuotedHunk | None:
-    """The hunk without the dividers with which its new text begins or ends; None if one stands in its middle."""
+    """Return the hunk without the dividers with which its new text begins or ends; None if one stands in its middle."""
     added = [at for at, x in enumerate(hunk.lines) if x.kind == "add"]
     edges = set(takewhile(lambda at: _is_divider(hunk.lines[at].text), added))
     edges |= set(takewhile(lambda at: _is_divider(hunk.lines[at].text), reversed(added)))
@@ -465,7 +468,7 @@ def _is_divider(line: str) -> bool:
 
 
 def _read_sides(block: SearchBlock, old: Numbered, new: Numbered, file: FileLines) -> QuotedHunk:
-    """The two sides without escapes and line numbers, unless the file holds them so."""
+    """Return the two sides without escapes and line numbers, unless the file holds them so."""
     stated = block.stated_line
     texts = [text for _, text in old]
     if not file.stands(texts, Likeness.TRAILING):

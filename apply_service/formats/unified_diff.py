@@ -58,7 +58,7 @@ REGULAR = "100"
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """The original with the diff's hunks for this file applied; both texts may be as they came, with their line
+    """Return the original with the diff's hunks for this file applied; both texts may be as they came, with their line
     ends and byte-order marks.  Without any header, lines with signs are read as a snippet."""
     trust = Trust()
     lf, lf_update = normalise(original), normalise(update)
@@ -165,7 +165,7 @@ recognise = FoundDiff
 
 
 def diff_fences(reply: ReplyLines) -> Iterator[tuple[Fence, str]]:
-    """The fences that hold a diff, each with the diff's first line.  A line with a sign opens no fence."""
+    """Yield the fences that hold a diff, each with the diff's first line.  A line with a sign opens no fence."""
     signed = {at for at, line in enumerate(reply.lines) if line[:1] in SIGNS}
     for fence in find_fences(reply.lines, signed | reply.claimed):
         body = reply.lines[fence.opening + 1 : fence.closing]
@@ -174,7 +174,7 @@ def diff_fences(reply: ReplyLines) -> Iterator[tuple[Fence, str]]:
 
 
 def blanked(reply: ReplyLines, kept: Collection[int]) -> str:
-    """All lines of the reply, with those outside `kept` blanked, so that the others keep their numbers."""
+    """Return all lines of the reply, with those outside `kept` blanked, so that the others keep their numbers."""
     lines = [("```" if fence_tag(line) else line) if at in kept else "" for at, line in enumerate(reply.lines)]
     for fence, first in diff_fences(reply):
         if fence.path and fence.is_surely_named and HUNK_HEADER.match(first):
@@ -184,7 +184,8 @@ def blanked(reply: ReplyLines, kept: Collection[int]) -> str:
 
 # -- applying ----------------------------------------------------------------------------------------------------------
 def apply_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
-    """The file after its change, which was read from `update` without its line ends; both texts are as they came.
+    """Return the file after its change, which was read from `update` without its line ends; both texts are as they
+    came.
 
     Where what the hunks quote stands in the file to the byte, line ends and byte-order mark included, what they add is
     taken to the byte, as git does; otherwise line ends and mark are the file's.
@@ -217,8 +218,8 @@ def _with_returns(change: FileChange, original: str, update: str) -> FileChange 
 
 
 def _without_ends(exact: Prediction, original: str, lf_update: str) -> Prediction:
-    """The same prediction in lines without ends, which are told beside them.  Raises MalformedEdit: the byte-order mark
-    would not stand where it stands."""
+    """Return the same prediction in lines without ends, which are told beside them.  Raises MalformedEdit: the
+    byte-order mark would not stand where it stands."""
     lines, update_lines = normalise(original).split("\n"), lf_update.split("\n")
     written = [op for op in exact.ops if op.kind != "drop"]
     texts = [op.text.removesuffix("\r") for op in written[:-1]] + [op.text for op in written[-1:]]
@@ -241,7 +242,7 @@ def _without_ends(exact: Prediction, original: str, lf_update: str) -> Predictio
 
 
 def _keeps_bom(written: Sequence[LineOp]) -> bool:
-    """Whether the byte-order mark of the first line stays where it is."""
+    """Tell whether the byte-order mark of the first line stays where it is."""
     is_elsewhere = any(op.original_line == 0 for op in written[1:])
     is_another = written[0].original_line not in (None, 0)  # a kept line that begins with such a character itself
     return written[0].text.startswith(MARK) and not is_elsewhere and not is_another
@@ -249,7 +250,8 @@ def _keeps_bom(written: Sequence[LineOp]) -> bool:
 
 # -- lines -------------------------------------------------------------------------------------------------------------
 def starts_diff(lines: Sequence[str], at: int) -> bool:
-    """Whether a diff's header stands there: git's, a pair of names, or a hunk's with numbers or with changes below."""
+    """Tell whether a diff's header stands there: git's, a pair of names, or a hunk's with numbers or with changes
+    below."""
     line = lines[at]
     if line.startswith("diff --git "):
         return True
@@ -265,7 +267,7 @@ def starts_diff(lines: Sequence[str], at: int) -> bool:
 
 
 def is_preamble(line: str) -> bool:
-    """Whether the line is of a kind that commits and mails put before a diff or after it."""
+    """Tell whether the line is of a kind that commits and mails put before a diff or after it."""
     return len(line) <= MAX_LENGTH and _PREAMBLE.match(line) is not None
 
 
@@ -299,7 +301,7 @@ def read_hunk_header(line: str) -> HunkHeader:
 
 
 def _unquoted(name: str) -> str:
-    """The path that git's C-style quotes stand for.  Raises MalformedEdit where they are not closed."""
+    """Return the path that git's C-style quotes stand for.  Raises MalformedEdit where they are not closed."""
     if not name.startswith('"'):
         return name
     if not _IN_QUOTES.fullmatch(name):
@@ -320,8 +322,8 @@ def _bare(name: str) -> str:
 
 # -- parsing -----------------------------------------------------------------------------------------------------------
 def parse_diff(update: str) -> PatchText:
-    """The changes that a diff tells.  Raises MalformedEdit: there is none, or one of a kind that can't be applied
-    (binary, combined)."""
+    """Return the changes that a diff tells.  Raises MalformedEdit: there is none, or one of a kind that can't be
+    applied (binary, combined)."""
     text = _Parser(update.split("\n")).run()
     if not any(change.hunks or change.action != "modify" for change in text.changes):
         raise _no_hunk(update)
@@ -424,7 +426,7 @@ class _Section:
         return FileChange(old if is_old else new, action, None, tuple(self.hunks), *modes, "copy" in self._says)
 
     def _says_move(self, old: str, new: str) -> bool:
-        """Whether the header of two names says that the file moves.  Raises MalformedEdit: nothing but git's line
+        """Tell whether the header of two names says that the file moves.  Raises MalformedEdit: nothing but git's line
         does."""
         if self._says & {"rename", "copy"}:
             return True
@@ -437,8 +439,8 @@ class _Section:
         return "git" in self._says
 
     def _told_modes(self) -> tuple[str | None, str | None]:
-        """The file's mode before and after, where the diff changes it.  Raises MalformedEdit: only the old one is
-        told."""
+        """Return the file's mode before and after, where the diff changes it.  Raises MalformedEdit: only the old one
+        is told."""
         old, new = self._modes.get("old"), self._modes.get("new")
         if old and not new and "delete" not in self._says:
             raise _damaged_mode(f"old mode {old}")
@@ -446,7 +448,7 @@ class _Section:
 
 
 def _lacking(hunk: QuotedHunk, missing: tuple[int, int]) -> tuple[int, int]:
-    """The old and new lines that the last hunk lacks, if they are more than models miscount."""
+    """Return the old and new lines that the last hunk lacks, if they are more than models miscount."""
     limit = 0 if hunk.lines and hunk.lines[-1].kind != "context" else MAX_MISCOUNT
     return missing if min(missing) >= 0 and max(missing) > limit else (0, 0)
 
@@ -516,8 +518,8 @@ class _Parser:
         return end
 
     def _signs_of_hunk(self, at: int, section: _Section | None) -> Sequence[str]:
-        """The signs of a hunk without a header: it stands right below the names, or the update holds nothing but + and
-        - lines."""
+        """Return the signs of a hunk without a header: it stands right below the names, or the update holds nothing but
+        + and - lines."""
         if section is None:
             return SIGNS[1:] if at > self._last_header else ()
         return SIGNS if section.has_names and not section.hunks else ()
@@ -530,7 +532,7 @@ class _Parser:
         )
 
     def _count_names(self, at: int) -> int:
-        """How many lines from here on name the file (`---`, `+++`); one alone must stand right before a hunk."""
+        """Return how many lines from here on name the file (`---`, `+++`); one alone must stand right before a hunk."""
         here, below = self._lines[at], self._lines[at + 1] if at + 1 < len(self._lines) else ""
         if here.startswith("--- ") and below.startswith("+++ "):
             return 2
@@ -570,7 +572,7 @@ class _Parser:
         return end
 
     def _counted_end(self, at: int, old: int, new: int) -> int | None:
-        """Where the hunk ends if it has so many old and new lines; None where these numbers can't be right."""
+        """Return where the hunk ends if it has so many old and new lines; None where these numbers can't be right."""
         while old > 0 or new > 0:
             if at == len(self._lines) or (sign := self._lines[at][:1] or " ") not in " +-\\":
                 return None
@@ -585,7 +587,7 @@ class _Parser:
         return None if old or new or goes_on else at
 
     def _begins_file(self, at: int) -> bool:
-        """Whether the names of a file, new or old, and a hunk of it stand there."""
+        """Tell whether the names of a file, new or old, and a hunk of it stand there."""
         if self._count_names(at) != 2 or not any(map(HUNK_HEADER.match, self._lines[at + 2 : at + 3])):
             return False
         names = (line[4 : 4 + MAX_LENGTH].partition("\t")[0] for line in self._lines[at : at + 2])

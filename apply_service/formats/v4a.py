@@ -38,7 +38,7 @@ MIN_WORDS = 3
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """The original with the patch's hunks for this file applied; what stands around the patch is left out."""
+    """Return the original with the patch's hunks for this file applied; what stands around the patch is left out."""
     trust = Trust()
     return predict_change(original, update, pick_change(parse_v4a(update).changes, about.path, trust), trust)
 
@@ -69,7 +69,7 @@ class FoundPatches(Recognised):
         return [change.path for change in self._changes if change.path]
 
     def read_alone(self) -> ReadPart:
-        """All other lines are blanked.  Where the patch can't be read, the text stays: the format's error says why."""
+        """Blank all other lines.  Where the patch can't be read, the text stays: the format's error says why."""
         if self._patch is None:
             return ReadPart(self.reply.text, range(len(self.reply.lines)), ())
         return ReadPart(blanked(self.reply, self._lines), self._lines, ())
@@ -89,12 +89,13 @@ recognise = FoundPatches
 
 
 def is_patch_line(line: str) -> bool:
-    """Whether the line can only be the beginning of a patch."""
+    """Tell whether the line can only be the beginning of a patch."""
     return line.rstrip() == BEGIN or _read_file_line(line) is not None
 
 
 def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """The lines of every patch, its own first and last line included; the end of one that has none is the last line.
+    """Return the lines of every patch, its own first and last line included; the end of one that has none is the last
+    line.
 
     Inside a patch an end with blanks before it is one only where no line follows that could be a patch's.
     """
@@ -121,8 +122,8 @@ def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def parse_v4a(update: str) -> PatchText:
-    """The changes that the patches of an update tell.  Raises MalformedEdit: there is no patch, it has no end, or a
-    line that does not belong."""
+    """Return the changes that the patches of an update tell.  Raises MalformedEdit: there is no patch, it has no end,
+    or a line that does not belong."""
     lines = update.split("\n")
     spans = patch_spans(lines)
     if not spans:
@@ -143,7 +144,7 @@ def parse_v4a(update: str) -> PatchText:
 
 
 def _read_changes(lines: Sequence[str], rows: range) -> Iterator[FileChange]:
-    """The changes of one patch, whose inner lines are `rows`."""
+    """Yield the changes of one patch, whose inner lines are `rows`."""
     at = next((at for at in rows if lines[at].strip()), rows.stop)
     if at == rows.stop:
         raise _malformed("the patch changes no file", "")
@@ -168,7 +169,7 @@ def _read_changes(lines: Sequence[str], rows: range) -> Iterator[FileChange]:
 
 
 def _read_update(path: str, lines: Sequence[str], body: range) -> FileChange:
-    """The change of a file that exists, which may move it."""
+    """Return the change of a file that exists, which may move it."""
     line = lines[body[0]] if body else ""
     new_path = line.partition(":")[2].strip() if line.startswith(MOVE_WORDS) else ""
     hunks = tuple(_read_hunks(lines, body[1:] if new_path else body))
@@ -178,7 +179,7 @@ def _read_update(path: str, lines: Sequence[str], body: range) -> FileChange:
 
 
 def _read_hunks(lines: Sequence[str], rows: range) -> Iterator[QuotedHunk]:
-    """Each hunk: scopes, then lines, up to the next `@@`, the end of the file or that of the part."""
+    """Yield each hunk: scopes, then lines, up to the next `@@`, the end of the file or that of the part."""
     at = rows.start
     while at < rows.stop:
         scopes: list[str] = []
@@ -208,7 +209,7 @@ def _read_hunks(lines: Sequence[str], rows: range) -> Iterator[QuotedHunk]:
 
 
 def _read_file_line(line: str) -> tuple[Action, str] | None:
-    """The action and the path of a line that names a file."""
+    """Return the action and the path of a line that names a file."""
     for words, action in FILE_WORDS.items():
         if line.startswith(words):
             path = line[len(words) :].strip()

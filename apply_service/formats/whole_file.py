@@ -38,7 +38,7 @@ WHOLE_OR_PART = "the fence may hold the whole file, or a part of it"
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """The update as the file, out of its fence; the final newline stays as in the original."""
+    """Return the update as the file, out of its fence; the final newline stays as in the original."""
     lines = update.split("\n")
     trust = Trust()
     fence = file_fence(lines, about.path, original)
@@ -72,13 +72,13 @@ recognise = FoundFile
 
 
 def _wraps_all(fences: Sequence[Fence], lines: Sequence[str]) -> bool:
-    """Whether nothing stands above the first fence, nor below the last."""
+    """Tell whether nothing stands above the first fence, nor below the last."""
     shown = [at for at, line in enumerate(lines) if line.strip()]
     return fences[0].opening == shown[0] and fences[-1].closing >= shown[-1]
 
 
 def _page_fence(fences: Sequence[Fence], lines: Sequence[str], known: set[str], is_beside_code: bool) -> Fence | None:
-    """The fence around a page of text, which names no file; None where the fences are the page's own."""
+    """Return the fence around a page of text, which names no file; None where the fences are the page's own."""
     first, wraps_all = fences[0], _wraps_all(fences, lines)
     is_titled = first.language in PAGE_TITLES
     if wraps_all and is_titled:
@@ -90,7 +90,7 @@ def _page_fence(fences: Sequence[Fence], lines: Sequence[str], known: set[str], 
 
 
 def _outer_fence(fences: Sequence[Fence], lines: Sequence[str]) -> Fence | None:
-    """The fence around a file whose own fences have cut it short; None where they have not."""
+    """Return the fence around a file whose own fences have cut it short; None where they have not."""
     first, last = fences[0], fences[-1]
     is_cut = len(fences) > 1 and not (first.path or any(fence.path or fence.title for fence in fences[1:]))
     if not is_cut or not _wraps_all(fences, lines):
@@ -121,8 +121,8 @@ def _doubt_fence(fence: Fence, lines: Sequence[str], path: str | None, trust: Tr
 
 
 def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence | None:
-    """The fence whose inside is the file; None where the text itself is.  Raises MalformedEdit: several, and none is
-    known to be this file."""
+    """Return the fence whose inside is the file; None where the text itself is.  Raises MalformedEdit: several, and
+    none is known to be this file."""
     fences = find_fences(lines)
     if not fences:
         return None
@@ -151,13 +151,14 @@ def _only_one(candidates: Sequence[Fence], fences: Sequence[Fence], path: str | 
 
 
 def _outside(fences: Sequence[Fence], lines: Sequence[str]) -> list[str]:
-    """The lines outside of the fences, without blank ones."""
+    """Return the lines outside of the fences, without blank ones."""
     inside = {at for fence in fences for at in range(fence.opening, fence.closing + 1)}
     return [line for at, line in enumerate(lines) if at not in inside and line.strip()]
 
 
 def beside_snippet(original: str, body: str, snippet: Prediction) -> Prediction:
-    """What the only fence of a reply, without markers, makes of the file: `snippet` is the merge as a part of it.
+    """Return what the only fence of a reply, without markers, makes of the file: `snippet` is the merge as a part of
+    it.
 
     Where the fence as the whole file is the same text and leaves little of the file out, nothing is in doubt.  Else the
     likelier of the two is taken: the whole file with a doubt, and a part whose merge is in doubt with one more reason.
@@ -190,18 +191,18 @@ class _Look(NamedTuple):
 
 
 def _opens_file(old: Sequence[str], first: str) -> bool:
-    """Whether only a file begins with this line, or the old one is as good as empty (`{}`)."""
+    """Tell whether only a file begins with this line, or the old one is as good as empty (`{}`)."""
     return first.lower().startswith(_OPENINGS) or (first[0] == old[0][0] and not any(map(str.isalnum, "".join(old))))
 
 
 def _may_begin(old: str, new: str) -> bool:
-    """Whether a file that begins with the line `old` may begin with `new` after an edit."""
+    """Tell whether a file that begins with the line `old` may begin with `new` after an edit."""
     is_noted = strip_comment(old).is_comment and strip_comment(new).is_comment and new[:1] not in (" ", "\t")
     return is_noted or new == old or is_import(new)
 
 
 def _telling(lines: Sequence[str]) -> set[str]:
-    """The lines that say more than a bracket."""
+    """Return the lines that say more than a bracket."""
     return {line.strip() for line in lines if sum(map(str.isalnum, line)) > 2}
 
 
@@ -210,7 +211,7 @@ def _outer_names(lines: Sequence[str]) -> set[str]:
 
 
 def _look_at(old: Sequence[str], new: Sequence[str]) -> _Look | None:
-    """The look of a fence beside the lines of the file; None if it begins as a part does."""
+    """Return the look of a fence beside the lines of the file; None if it begins as a part does."""
     old, new = ([line.rstrip() for line in lines if line.strip()] for lines in (old, new))
     if not old or not new:
         return None
@@ -219,7 +220,7 @@ def _look_at(old: Sequence[str], new: Sequence[str]) -> _Look | None:
 
 
 def _compare(old: Sequence[str], new: Sequence[str], *, opens: bool) -> _Look:
-    """The look of a fence that may begin a file.  `opens`: as nothing but a file begins."""
+    """Return the look of a fence that may begin a file.  `opens`: as nothing but a file begins."""
     told, shown = _telling(old), _telling(new)
     names, own = _outer_names(old), _outer_names(new)
     known, covers = len(told & shown) / max(1, len(shown)), len(names & own) / len(names) if names else 1.0

@@ -128,7 +128,7 @@ class Alignment:
             after[stop] = max(after[stop], self._entry[group.row][group.column] + group.score)
 
     def _moved(self, scores: Scores, row: Row) -> Scores:
-        """The best score at each column before the row, after a move there from any column to its left."""
+        """Return the best score at each column before the row, after a move there from any column to its left."""
         if row.gap_before:
             passed = self._leaving_costs(row.scope_indent)
             inside = np.maximum.accumulate(scores + passed) - passed
@@ -152,7 +152,7 @@ class Alignment:
 
     # -- reading -----------------------------------------------------------------------------------------------------
     def best(self) -> list[Match]:
-        """The matches of the best alignment, in order."""
+        """Return the matches of the best alignment, in order."""
         at = int(np.argmax(self._ahead[-1]))
         found: list[Match] = []
         i = len(self._rows)
@@ -168,7 +168,8 @@ class Alignment:
         return found[::-1]
 
     def _last_match(self, i: int, at: int) -> Match | None:
-        """The match, of one row or a group, that ends with row i - 1 at `at`; None if the row was taken as new."""
+        """Return the match, of one row or a group, that ends with row i - 1 at `at`; None if the row was taken as
+        new."""
         score = self._ahead[i][at]
         row = self._rows[i - 1]
         k = int(np.searchsorted(row.columns, at - 1))
@@ -182,7 +183,7 @@ class Alignment:
         return None
 
     def _origin(self, i: int, at: int) -> int:
-        """The leftmost column after row i - 1 from which the move to `at` before row i has the best score."""
+        """Return the leftmost column after row i - 1 from which the move to `at` before row i has the best score."""
         row = self._rows[i]
         before = self._ahead[i][: at + 1]
         if row.gap_before:
@@ -196,7 +197,7 @@ class Alignment:
 
 
 def align(rows: Sequence[Row], terrain: Terrain, groups: Sequence[Group] = ()) -> list[Match]:
-    """The matches of the best alignment, in order.
+    """Return the matches of the best alignment, in order.
 
     Raises:
         TooLarge: a part between two pinned lines has too many cells.
@@ -213,7 +214,8 @@ def align(rows: Sequence[Row], terrain: Terrain, groups: Sequence[Group] = ()) -
 
 
 def _find_pins(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """The (row, column) pairs of the longest chain of pinned rows whose columns are ascending, by patience sorting.
+    """Return the (row, column) pairs of the longest chain of pinned rows whose columns are ascending, by patience
+    sorting.
 
     A pinned row matches only one column, and no other pinned row matches that column.
     """

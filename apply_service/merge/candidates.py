@@ -93,17 +93,17 @@ class Candidates:
         return self.kinds[int(np.searchsorted(self.columns, column))]
 
     def preferring(self, columns: npt.NDArray[np.int64], cost: float) -> Candidates:
-        """The same candidates, but every column outside `columns` has its score reduced by `cost`."""
+        """Return the same candidates, but every column outside `columns` has its score reduced by `cost`."""
         others = ~np.isin(self.columns, columns)
         return Candidates(self.columns, self.scores - cost * others, self.kinds)
 
     def only(self, chosen: npt.NDArray[np.bool_]) -> Candidates:
-        """The candidates whose flag in `chosen` is set."""
+        """Return the candidates whose flag in `chosen` is set."""
         kinds = tuple(kind for kind, is_in in zip(self.kinds, chosen.tolist(), strict=True) if is_in)
         return Candidates(self.columns[chosen], self.scores[chosen], kinds)
 
     def joined(self, columns: Sequence[int], worth: float, kind: Kind = Kind.SIMILAR) -> Candidates:
-        """These candidates and `columns`, which share the score `worth` equally; a higher score stays."""
+        """Return these candidates and `columns`, which share the score `worth` equally; a higher score stays."""
         known = set(self.columns.tolist())
         scores = dict(zip(self.columns.tolist(), self.scores.tolist(), strict=True))
         for column in columns:
@@ -121,18 +121,20 @@ NOTHING = Candidates(np.empty(0, np.int64), np.empty(0), ())
 
 
 def substance(text: str) -> float:
-    """How much information a line carries by itself: about 0.1 for a bracket, 1 from sixteen letters or digits on."""
+    """Return how much information a line carries by itself: about 0.1 for a bracket, 1 from sixteen letters or digits
+    on."""
     letters = sum(map(str.isalnum, text[:40]))
     return 0.1 + 0.9 * min(1.0, letters / 16)
 
 
 def squeeze(text: str) -> str:
-    """The line without any white space."""
+    """Return the line without any white space."""
     return "".join(text.split())
 
 
 def tight(text: str) -> str:
-    """The text in one line without white space, and without the commas that may stand before closing brackets."""
+    """Return the text in one line without white space, and without the commas that may stand before closing
+    brackets."""
     return _LAST_COMMA.sub("", squeeze(text))
 
 
@@ -143,14 +145,14 @@ _KEY = re.compile(
 
 
 def key_of(line: str) -> str | None:
-    """The name that a line sets: the text before its first `=` or `:`."""
+    """Return the name that a line sets: the text before its first `=` or `:`."""
     found = _KEY.match(line[:200]) if "=" in line or ":" in line else None
     return found.group(1).strip("\"'") if found else None
 
 
 def has_labels(original: Sequence[str], language: str | None) -> bool:
-    """Whether a name and a colon alone on a line may be a label.  In a file of unknown language: if its lines end as
-    those of C do."""
+    """Tell whether a name and a colon alone on a line may be a label.  In a file of unknown language: if its lines end
+    as those of C do."""
     if language is None:
         return any(line.rstrip().endswith(("{", ";")) for line in original)
     return language not in KEYED
@@ -236,7 +238,8 @@ class LineIndex:
         return [gist("\n".join(self.lines[part.start : part.stop])) for part in self.statements]
 
     def runs_saying(self, wanted: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple[int, int]]]:
-        """The lines (start, stop) of one to MAX_JOINED consecutive statements, by their gist; only `wanted` gists."""
+        """Return the lines (start, stop) of one to MAX_JOINED consecutive statements, by their gist; only `wanted`
+        gists."""
         found: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
         parts, said = self.statements, self._gists
         firsts = {key[0] for key in wanted}
@@ -269,18 +272,18 @@ class LineIndex:
         return np.array([0.0 if not text else 1.0 for text in self.stripped])
 
     def has(self, line: str) -> bool:
-        """Whether the file has the line, ignoring trailing white space; `line` must have none."""
+        """Tell whether the file has the line, ignoring trailing white space; `line` must have none."""
         return line in self._exact
 
     def places(self, text: str) -> list[int]:
-        """Lines equal to `text`, ignoring white space at both ends."""
+        """Return lines equal to `text`, ignoring white space at both ends."""
         return self._by_text.get(text.strip(), [])
 
     def count(self, text: str) -> int:
         return len(self.places(text))
 
     def equal(self, text: str) -> Candidates:
-        """Lines equal to `text`, ignoring all white space."""
+        """Return lines equal to `text`, ignoring all white space."""
         if text not in self._equal:
             self._equal[text] = self._find_equal(text)
         return self._equal[text]
@@ -303,7 +306,7 @@ class LineIndex:
         return Candidates(np.array(places, np.int64), np.array([worth * FACTOR[kind] for kind in kinds]), kinds)
 
     def elided(self, text: str) -> Candidates:
-        """Lines that match `text`, in which dots stand for a part of the line."""
+        """Return lines that match `text`, in which dots stand for a part of the line."""
         here = text.strip()
         if ("..." not in here and "…" not in here) or len(here) > MAX_FUZZY_LENGTH:
             return NOTHING
@@ -316,7 +319,7 @@ class LineIndex:
         return Candidates(np.array(places, np.int64), np.full(len(places), worth), (Kind.ELIDED,) * len(places))
 
     def similar(self, text: str) -> Candidates:
-        """The most similar lines among those that share a rare word with `text`."""
+        """Return the most similar lines among those that share a rare word with `text`."""
         if len(text) > MAX_FUZZY_LENGTH:
             return NOTHING
         here = text.strip()
@@ -338,11 +341,11 @@ class LineIndex:
         return Candidates(np.array([j for j, _ in found], np.int64), scores, (Kind.SIMILAR,) * len(found))
 
     def with_word(self, word: str) -> list[int]:
-        """The lines that have the word, in small and capital letters as given."""
+        """Return the lines that have the word, in small and capital letters as given."""
         return self._by_word.get(word, [])
 
     def sharing(self, text: str) -> list[int]:
-        """The lines that share most words with `text`; rare words count more."""
+        """Return the lines that share most words with `text`; rare words count more."""
         shared: dict[int, float] = defaultdict(float)
         for word in set(_WORDS.findall(text)):
             places = self._by_word.get(word, ()) if word.lower() not in _GRAMMAR else ()

@@ -38,7 +38,8 @@ class LeftOut(NamedTuple):
 
 
 def read_objects(lines: Sequence[str]) -> dict[Path, tuple[int, list[JsonEntry]]] | None:
-    """The objects inside objects by their keys: the line that opens each, and its entries.  None for another text."""
+    """Return the objects inside objects by their keys: the line that opens each, and its entries.  None for another
+    text."""
     solid = [i for i, line in enumerate(lines) if line.strip() and not strip_comment(line).is_comment]
     if len(solid) < 2 or lines[solid[0]].strip() != "{" or lines[solid[-1]].strip() != "}":
         return None
@@ -72,7 +73,7 @@ def read_objects(lines: Sequence[str]) -> dict[Path, tuple[int, list[JsonEntry]]
 
 
 def find_left_out(original: Sequence[str], part: Sequence[str]) -> list[LeftOut]:
-    """Where the part leaves out entries of the file, if it does so in several places and in the file's order."""
+    """Return where the part leaves out entries of the file, if it does so in several places and in the file's order."""
     shown = read_objects(part)
     whole = read_objects(original) if shown is not None else None
     if shown is None or whole is None:

@@ -74,7 +74,7 @@ class Shift(NamedTuple):
         return blanks + " " * max(0, -surplus)
 
     def apply(self, line: str) -> str:
-        """The line at the file's indentation; blank lines stay as they are."""
+        """Return the line at the file's indentation; blank lines stay as they are."""
         if self.is_identity or not line.strip():
             return line
         blanks = leading(line)
@@ -85,7 +85,7 @@ class Shift(NamedTuple):
 
 
 def fit_blocks(blocks: Sequence[Lines], index: LineIndex) -> list[Shift]:
-    """The shift of each block."""
+    """Return the shift of each block."""
     base = _rewriting(blocks, index)
     shifts = [_move(lines, base, index) for lines in blocks]
     worths = [_known_worth(lines, shift, index) for lines, shift in zip(blocks, shifts, strict=True)]
@@ -101,7 +101,8 @@ def fit_blocks(blocks: Sequence[Lines], index: LineIndex) -> list[Shift]:
 
 
 def _rewriting(blocks: Sequence[Lines], index: LineIndex) -> Shift:
-    """The rewriting under which the most lines stand in the file as they are; none where indented lines already do."""
+    """Return the rewriting under which the most lines stand in the file as they are; none where indented lines already
+    do."""
     indented = [kept for lines in blocks if (kept := [line for line in lines if line.startswith(_BLANKS)])]
     unit = find_unit(index.lines)
     plain = Shift(unit=unit.text if unit is not None else "")
@@ -142,14 +143,14 @@ def _rewriting(blocks: Sequence[Lines], index: LineIndex) -> Shift:
 
 
 def _known_worth(lines: Lines, shift: Shift, index: LineIndex) -> float:
-    """How much of the block stands in the file as it is, once shifted."""
+    """Return how much of the block stands in the file as it is, once shifted."""
     return sum(
         substance(line.strip()) for line in lines[:MAX_VOTERS] if line.strip() and index.has(shift.apply(line).rstrip())
     )
 
 
 def _move(lines: Lines, base: Shift, index: LineIndex) -> Shift:
-    """How far the block is moved, once rewritten; not at all where its edges are in the file just as written."""
+    """Return how far the block is moved, once rewritten; not at all where its edges are in the file just as written."""
     edges = [base.apply(line).rstrip() for line in (lines[0], lines[-1])]
     exact = [edge for edge in edges if index.has(edge)]
     if len(exact) == 2 or any(substance(edge.strip()) >= 0.5 for edge in exact):
@@ -182,8 +183,8 @@ def _move(lines: Lines, base: Shift, index: LineIndex) -> Shift:
 
 
 def known_lines(shown: Lines, runs: Sequence[Sequence[int]], index: LineIndex) -> dict[int, int]:
-    """The file's line for each line of `runs` (numbers of lines of the snippet), whatever its indentation: by one
-    alignment of all of them, in which similar lines count too."""
+    """Return the file's line for each line of `runs` (numbers of lines of the snippet), whatever its indentation: by
+    one alignment of all of them, in which similar lines count too."""
     rows: list[Row] = []
     numbers: list[int] = []
     for run in runs:
@@ -210,7 +211,7 @@ def known_lines(shown: Lines, runs: Sequence[Sequence[int]], index: LineIndex) -
 
 
 def refit(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int], original: Lines) -> list[str]:
-    """The snippet's lines with the leading blanks of the file's lines at `places`; those between get theirs from
+    """Return the snippet's lines with the leading blanks of the file's lines at `places`; those between get theirs from
     brackets, colons and the lines beside them.
 
     `runs`: the numbers of the lines that are not blank, in order, cut at markers (each of which is a run).
@@ -229,8 +230,8 @@ def refit(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int]
 
 
 def move(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int], original: Lines) -> list[str]:
-    """The snippet's lines, each run moved as a whole: its outermost line stands as the file's does at its place; where
-    that one is new, as the outermost one of the file at `places`."""
+    """Return the snippet's lines, each run moved as a whole: its outermost line stands as the file's does at its place;
+    where that one is new, as the outermost one of the file at `places`."""
     found, delta, unit = list(shown), 0, find_unit(original)
     for run in runs:
         known = [i for i in run if i in places]
@@ -244,7 +245,7 @@ def move(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int],
 
 
 def is_flat(shown: Lines, runs: Sequence[Sequence[int]]) -> bool:
-    """Whether a line opens a scope and the next one, which does not close it, is not indented deeper."""
+    """Tell whether a line opens a scope and the next one, which does not close it, is not indented deeper."""
     return any(
         _opens(shown[above]) and indent_of(shown[i]) <= indent_of(shown[above]) and not is_closer(shown[i])
         for run in runs
@@ -266,7 +267,7 @@ class _Flow:
         """The lines that go on with a call of the line above (`.call()`), and those that close such a one."""
 
     def above(self, line: str, below: str, found: str) -> str:
-        """The leading blanks of a line above one that is `found`."""
+        """Return the leading blanks of a line above one that is `found`."""
         step, blanks = indent_of(below) - indent_of(line), leading(found)
         if step:
             return blanks[:-step] if step > 0 else blanks + " " * -step
@@ -299,7 +300,7 @@ class _Flow:
                 self._open.pop()
 
     def _blanks(self, i: int, text: str) -> str:
-        """The leading blanks of a new line."""
+        """Return the leading blanks of a new line."""
         last = self._lines[-1]
         above, blanks = self._shown[last].strip(), leading(self._found[last])
         less = blanks.removesuffix(self._unit)
@@ -326,7 +327,7 @@ class _Flow:
         return self._of_definition(text) if _DEFINES.match(text) and i > last + 1 else blanks
 
     def _of_definition(self, text: str) -> str:
-        """The leading blanks of a definition without brackets: those of one of its kind above."""
+        """Return the leading blanks of a definition without brackets: those of one of its kind above."""
         kind = text.startswith("class")
         for k in reversed(self._lines):
             if _DEFINES.match(line := self._shown[k].strip()) and line.startswith("class") == kind:

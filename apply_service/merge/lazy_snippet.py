@@ -14,8 +14,8 @@ MAX_CHARACTERS = 32_000_000
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """The predicted merge.  Raises EmptyUpdate: the snippet has no visible character; TooLarge: the texts are too large
-    to align."""
+    """Return the predicted merge.  Raises EmptyUpdate: the snippet has no visible character; TooLarge: the texts are
+    too large to align."""
     if not update.strip():
         raise EmptyUpdate("the snippet is empty", remedy="send the lines that change, with markers for the rest")
     if len(original) + len(update) > MAX_CHARACTERS:

@@ -66,7 +66,7 @@ class Placement(NamedTuple):
 
 
 def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | None = None) -> Placement:
-    """The place for block b, not before line `low` and not behind line `high` of the original.
+    """Return the place for block b, not before line `low` and not behind line `high` of the original.
 
     `stub`: the header of a definition of which the snippet shows nothing else and behind which it shows the block.
     """
@@ -149,14 +149,15 @@ def _among_imports(original: Sequence[str], texts: Sequence[str], low: int, high
 
 
 def _namesakes(original: Sequence[str], low: int, high: int, header: str | None) -> list[int]:
-    """The headers of the definitions at the level and of the name of this one."""
+    """Return the headers of the definitions at the level and of the name of this one."""
     name = None if header is None else header_name(header)
     found = (j for j in range(low, high if name else low) if header_name(original[j]) == name)
     return [j for j in found if is_definition(original[j]) and indent_of(original[j]) == indent_of(header or "")]
 
 
 def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> int:
-    """One past the last of the calls that the new one is one more of, in the first scope that has some; 0 without."""
+    """Return one past the last of the calls that the new one is one more of, in the first scope that has some; 0
+    without."""
     end, level = 0, indent_of(first)
     for j in range(low, high):
         if end and original[j].strip() and indent_of(original[j]) < level:
@@ -201,7 +202,7 @@ def _by_hint(reading: ReadSnippet, texts: Sequence[str], hint: Hint, low: int, h
 
 
 def find_scope(reading: ReadSnippet, name: str, low: int, high: int) -> Scope | None:
-    """The scope of that name; else the one whose header has the words."""
+    """Return the scope of that name; else the one whose header has the words."""
     named = reading.scopes_named.get(name, [])
     for scope in named[bisect_left(named, low, key=_start_line) :]:
         if scope.start_line > high:
@@ -221,14 +222,14 @@ def find_scope(reading: ReadSnippet, name: str, low: int, high: int) -> Scope | 
 
 
 def usual_gap(reading: ReadSnippet, lines: Iterable[str]) -> int:
-    """Blank lines between definitions like the one that the lines begin with: the commonest number in the file, 1 where
-    there is no other; none between plain lines."""
+    """Return blank lines between definitions like the one that the lines begin with: the commonest number in the file,
+    1 where there is no other; none between plain lines."""
     header = definition_header(lines)
     return reading.gaps_above.get(indent_of(header), 1) if header is not None else 0
 
 
 def _blanks_after(reading: ReadSnippet, at: int) -> int:
-    """Blank lines from a line on; 0 where nothing but blank lines stands below."""
+    """Return blank lines from a line on; 0 where nothing but blank lines stands below."""
     end = at
     while end < len(reading.original) and not reading.original[end].strip():
         end += 1
@@ -291,7 +292,8 @@ def replaced_below(
 
 
 def _has_other_arms(lines: Sequence[str], takes: Sequence[str]) -> bool:
-    """Whether one of the lines opens a branch or an entry that the new lines, which begin with one, do not have."""
+    """Tell whether one of the lines opens a branch or an entry that the new lines, which begin with one, do not
+    have."""
     new = [words for line in takes if (words := arm_words(line))]
     level, shown = indent_of(takes[0]), {line.strip() for line in takes}
     here = [line for line in lines if indent_of(line) == level and line.strip() not in shown]
@@ -315,7 +317,7 @@ def balanced_end(original: Sequence[str], start: int, end: int, taken: Sequence[
 
 
 def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mapping[int, int]) -> int | None:
-    """What is left below line j of the innermost scope that the block shows from its header to its end."""
+    """Return what is left below line j of the innermost scope that the block shows from its header to its end."""
     block, texts = reading.snippet.blocks[b], reading.block_texts(b)
     last = indent_of(texts[-1])
     above = next((n for n in range(len(texts) - 2, -1, -1) if texts[n].strip() and indent_of(texts[n]) < last), -1)
@@ -337,7 +339,7 @@ def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mappin
 
 
 def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool = False) -> int:
-    """How many of the nearest `originals` together read most like `takes`; 0 where none do."""
+    """Return how many of the nearest `originals` together read most like `takes`; 0 where none do."""
     below = originals[::-1] if reverse else originals
     names = {None, *(name_at(below, k) for k in range(len(below)))}
     if any(name_at(takes, k) not in names for k in range(len(takes))):
@@ -360,5 +362,5 @@ def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool
 
 
 def _key(line: str) -> str:
-    """What a line is about: the name it defines, or what stands before its first sign."""
+    """Tell what a line is about: the name it defines, or what stands before its first sign."""
     return header_name(line) or re.split(r"[=(:{<,\s]", line.strip(), maxsplit=1)[0]

@@ -32,7 +32,7 @@ FRESH = "fresh"
 
 
 def propose(reading: ReadSnippet, update: Sequence[str], instruction: str) -> Iterator[Proposal]:
-    """All readings of a snippet, the default one first; several may have one text."""
+    """Yield all readings of a snippet, the default one first; several may have one text."""
     if is_signed(reading.original, update):
         yield from read_signed(reading, update)
         return
@@ -55,29 +55,30 @@ def propose(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
 
 
 def _laid_anew(reading: ReadSnippet, first: Sequence[Proposal]) -> Iterator[Proposal]:
-    """The snippet read in another way, and aligned with the file.  `first`: how it was aligned as it stands."""
+    """Yield the snippet read in another way, and aligned with the file.  `first`: how it was aligned as it stands."""
     for name, again in _reread(reading, skips=any(STAYS.intersection(one.reasons) for one in first)):
         for one in _laid(again) if again.visible else ():
             yield replace(one, ways=(one.way._replace(snippet=name),))
 
 
 def _varied(first: Sequence[Proposal], placed: Sequence[Proposal]) -> Iterator[Proposal]:
-    """What the alignments most often get wrong, done the other way.  What words say of a merge counts for these too."""
+    """Do the other way what the alignments most often get wrong.  What words say of a merge counts for these too."""
     told = {one.text: one.features for one in reversed(placed)}
     for one in first:
         features = {**told.get(one.text, {}), **one.features}
         for n, ops in enumerate(other_merges(one.ops, one.texts)):
+            told.setdefault(ops.text, features)
             yield replace(one, ops=ops, ways=(Way("other", n),), features=features)
 
 
 def _words_tell_all(reading: ReadSnippet, instruction: str) -> bool:
-    """Whether words say where the snippet goes, and the file has nothing of it."""
+    """Tell whether words say where the snippet goes, and the file has nothing of it."""
     original = reading.original
     return _tells_place(instruction, original) and is_all_new(reading, inserts=_inserts(instruction, original))
 
 
 def _tells_place(instruction: str, original: Sequence[str]) -> bool:
-    """Whether one of the sentences around the snippet says where it goes."""
+    """Tell whether one of the sentences around the snippet says where it goes."""
     lower = "\n".join(original).lower()
     return any(
         judge(line.strip(), lower, stands_free=True, is_told=True) >= MIN_TOLD for line in instruction.split("\n")
@@ -85,7 +86,7 @@ def _tells_place(instruction: str, original: Sequence[str]) -> bool:
 
 
 def _inserts(instruction: str, original: Sequence[str]) -> bool:
-    """Whether the words tell to put something beside a thing, and nothing to change or remove."""
+    """Tell whether the words tell to put something beside a thing, and nothing to change or remove."""
     lower = "\n".join(original).lower()
     words = read_words(instruction, lambda phrase: phrase.lower() in lower)
     is_beside = any(mention.relation in (Relation.AFTER, Relation.BEFORE) for mention in words.mentions)
@@ -93,7 +94,7 @@ def _inserts(instruction: str, original: Sequence[str]) -> bool:
 
 
 def is_all_new(reading: ReadSnippet, *, inserts: bool = False) -> bool:
-    """Whether the snippet has no marker, and the file has no outermost line of it: words alone say where it goes.
+    """Tell whether the snippet has no marker, and the file has no outermost line of it: words alone say where it goes.
 
     What the words tell to insert may have the name of another thing, and only its first line counts.
     """
@@ -110,7 +111,7 @@ def is_all_new(reading: ReadSnippet, *, inserts: bool = False) -> bool:
 
 
 def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSnippet]]:
-    """Other ways to read the snippet itself, each with a name.
+    """Yield other ways to read the snippet itself, each with a name.
 
     Its notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank
     lines count as markers (`_partings`).  If the snippet was shifted, it keeps its own indentation; if it lost its own,
@@ -132,8 +133,8 @@ def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSni
 
 
 def _partings(reading: ReadSnippet) -> list[list[int]]:
-    """The blank lines of a snippet without markers that may stand for lines: all but those inside what a new line
-    opens and between two new definitions; and of these only those between its outermost lines."""
+    """Return the blank lines of a snippet without markers that may stand for lines: all but those inside what a new
+    line opens and between two new definitions; and of these only those between its outermost lines."""
     roles, texts = reading.snippet.roles, reading.texts
     found: list[list[int]] = [[], []]
     open_lines: list[str] = []
@@ -180,7 +181,7 @@ def _placed(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
 
 
 def _worst(places: Sequence[Placed]) -> dict[str, float]:
-    """The features of several places together: for each the least favourable value."""
+    """Return the features of several places together: for each the least favourable value."""
     return {
         "placed_agreement": min(place.agreement for place in places),
         "placed_margin": min(place.margin for place in places),
@@ -209,7 +210,7 @@ def _mixed(reading: ReadSnippet, update: Sequence[str], directives: Sequence[Dir
 
 
 def _spliced(ops: Sequence[LineOp], placed: Placed, original: Sequence[str]) -> list[LineOp] | None:
-    """A merge with one more place changed; None if the merge already changes lines there."""
+    """Return a merge with one more place changed; None if the merge already changes lines there."""
     places = (k for k, op in enumerate(ops) if op.original_line is not None and op.original_line >= placed.start)
     at = next(places, len(ops))
     stop = at + placed.end - placed.start
@@ -220,7 +221,7 @@ def _spliced(ops: Sequence[LineOp], placed: Placed, original: Sequence[str]) -> 
 
 
 def _laid(reading: ReadSnippet) -> Iterator[Proposal]:
-    """The snippet aligned with the file, in several ways."""
+    """Yield the snippet aligned with the file, in several ways."""
     rows = Rows(reading)
     line = Way("line")
     aligned = {line: (rows, aligned_matches(reading, rows))}
@@ -255,7 +256,7 @@ def _laid(reading: ReadSnippet) -> Iterator[Proposal]:
 
 
 def _stub_headers(reading: ReadSnippet) -> set[int]:
-    """The update lines of headers whose body is only a marker.  Such a header says that the definition stays."""
+    """Return the update lines of headers whose body is only a marker.  Such a header says that the definition stays."""
     found: set[int] = set()
     snippet = reading.snippet
     for b, block in enumerate(snippet.blocks):

@@ -125,7 +125,8 @@ def _with_twins(ranked: Sequence[Reading], twins: Sequence[Twin], chance: float)
 
 
 def _combinations(ranked: Sequence[Reading]) -> list[Reading]:
-    """The readings that differ from the first as two others do, at places of their own: as likely as both together."""
+    """Return the readings that differ from the first as two others do, at places of their own: as likely as both
+    together."""
     first, others = ranked[0], [one for one in ranked[1:MAX_COMBINED] if one.probability >= MIN_COMBINED]
     known = {one.text for one in ranked}
     found = []
@@ -139,7 +140,7 @@ def _combinations(ranked: Sequence[Reading]) -> list[Reading]:
 
 
 def _both(first: Sequence[LineOp], one: Sequence[LineOp], other: Sequence[LineOp]) -> tuple[LineOp, ...] | None:
-    """The merge that does what both others do and the first does not; None where they touch the same lines."""
+    """Return the merge that does what both others do and the first does not; None where they touch the same lines."""
     by_line = [_by_line(ops) for ops in (first, one, other)]
     if len({len(groups) for groups in by_line}) > 1:
         return None
@@ -153,7 +154,8 @@ def _both(first: Sequence[LineOp], one: Sequence[LineOp], other: Sequence[LineOp
 
 
 def _by_line(ops: Sequence[LineOp]) -> list[list[LineOp]]:
-    """The operations of each line of the original, with the new lines below it; those above all lines come first."""
+    """Return the operations of each line of the original, with the new lines below it; those above all lines come
+    first."""
     found: list[list[LineOp]] = [[]]
     for op in ops:
         if op.original_line is not None:
@@ -167,7 +169,7 @@ def _effect(group: Sequence[LineOp]) -> list[str]:
 
 
 def _unheld(ops: Sequence[LineOp]) -> list[str]:
-    """What each change does beside which the snippet shows no line of the file; what all do if there is none."""
+    """Return what each change does beside which the snippet shows no line of the file; what all do if there is none."""
     free, held = list[str](), list[str]()
     for start, stop in Merge(ops).changed:
         new = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
@@ -189,7 +191,7 @@ def _unheld(ops: Sequence[LineOp]) -> list[str]:
 
 
 def _new_file(lines: list[str], update_lines: list[str], language: str | None, path: str | None) -> Prediction:
-    """An empty original: the snippet is the file."""
+    """Return an empty original: the snippet is the file."""
     roles = classify(update_lines, (), language=language, path=path)
     outside = {Role.FENCE, Role.ELSEWHERE, Role.FILE_NAME}
     ops = [LineOp("drop", j, None, line) for j, line in enumerate(lines)]

@@ -28,7 +28,7 @@ _SEPARATORS = (Role.MARKER, Role.HINT, Role.FENCE, Role.BLANK)
 
 
 def find_notes(update: Sequence[str], roles: Sequence[Role], known: Collection[str]) -> dict[int, str]:
-    """The kind of each update line that may be a note.  `known`: the lines of the file, stripped."""
+    """Return the kind of each update line that may be a note.  `known`: the lines of the file, stripped."""
     found: dict[int, str] = {}
     for i, line in enumerate(update):
         comment = strip_comment(line)
@@ -51,7 +51,7 @@ def find_notes(update: Sequence[str], roles: Sequence[Role], known: Collection[s
 
 
 def doubt_roles(roles: Sequence[Role], texts: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
-    """The reasons to doubt them.  `texts`: the update as written; `lines`: those of the file, stripped."""
+    """Yield the reasons to doubt them.  `texts`: the update as written; `lines`: those of the file, stripped."""
     noted = [(role, text.strip()) for role, text in zip(roles, texts, strict=True)]
     known = set(lines)
     if any(role is Role.MARKER and text in known for role, text in noted):
@@ -70,8 +70,8 @@ def doubt_roles(roles: Sequence[Role], texts: Sequence[str], lines: Sequence[str
 
 
 def _is_loose(roles: Sequence[Role], n_free: int) -> bool:
-    """Whether more than `n_free` blank lines stand between this edge of the snippet (or its fence) and a line of the
-    file."""
+    """Tell whether more than `n_free` blank lines stand between this edge of the snippet (or its fence) and a line of
+    the file."""
     start = 0
     if Role.FENCE in roles[:MAX_HEAD]:
         start, n_free = roles.index(Role.FENCE) + 1, 0

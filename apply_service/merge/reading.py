@@ -87,7 +87,7 @@ class Definition(NamedTuple):
 
 
 def said_lines(lines: Iterable[str]) -> Counter[str]:
-    """How often each line occurs, but for blank lines, closing brackets and indentation."""
+    """Return how often each line occurs, but for blank lines, closing brackets and indentation."""
     return Counter(line.strip() for line in lines if line.strip() and not is_closer(line))
 
 
@@ -118,7 +118,7 @@ class Snippet(NamedTuple):
 
 
 def cut_blocks(texts: Sequence[str], roles: Sequence[Role], stubs: Collection[int] = ()) -> Snippet:
-    """The snippet's blocks, in order.  `stubs`: lines behind which the file goes on, as behind a marker."""
+    """Return the snippet's blocks, in order.  `stubs`: lines behind which the file goes on, as behind a marker."""
     runs: list[list[int]] = []
     gaps: list[list[int]] = [[]]
     """Before each run, and behind the last one."""
@@ -171,7 +171,8 @@ def cut_blocks(texts: Sequence[str], roles: Sequence[Role], stubs: Collection[in
 
 
 def _without_notes(run: Sequence[int], roles: Sequence[Role]) -> tuple[int, ...]:
-    """The lines of a run; of blank ones right above and right below a deletion note, the note takes one along."""
+    """Return the lines of a run; of blank ones right above and right below a deletion note, the note takes one
+    along."""
     kept: list[int] = []
     is_padded = False
     for i in run:
@@ -198,7 +199,7 @@ _DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
 
 
 def read_inline_marker(line: str, known: Collection[str], language: str | None = None) -> str | None:
-    """The line without the marker inside it; None where it has none, or the file has the line as it is.
+    """Return the line without the marker inside it; None where it has none, or the file has the line as it is.
 
     In a language whose classes declare nothing twice, a header that ends with ";" is such a line too.
     """
@@ -297,7 +298,7 @@ class Remark(NamedTuple):
 
 
 def split_remark(line: str, language: str | None, known: Collection[str]) -> Remark | None:
-    """The line's code without the remark behind it; None where there is no remark, or the file itself has it."""
+    """Return the line's code without the remark behind it; None where there is no remark, or the file itself has it."""
     if len(line) > 4 * MAX_NOTE_LENGTH or line.strip() in known:
         return None
     match = _PATTERNS[_SIGNS.get(language or "", _ANY_SIGNS)].match(line)
@@ -314,7 +315,7 @@ def split_remark(line: str, language: str | None, known: Collection[str]) -> Rem
 def _ends_of_new_imports(
     lines: Sequence[str], roles: Sequence[Role], original: Sequence[str], known: Collection[str]
 ) -> list[int]:
-    """The blank lines below imports of new names that stand above other code.
+    """Return the blank lines below imports of new names that stand above other code.
 
     Imports belong to the file's imports, wherever the code below them belongs.
     """
@@ -351,12 +352,12 @@ _SECTION = re.compile(r"\[\[?[^\[\]]+\]\]?\s*(?:[#;].*)?$")
 
 
 def is_section(line: str) -> bool:
-    """Whether the line is the heading of a section, as TOML and INI have it."""
+    """Tell whether the line is the heading of a section, as TOML and INI have it."""
     return len(line) <= MAX_NOTE_LENGTH and _SECTION.match(line) is not None
 
 
 def _above_sections(lines: Sequence[str], roles: Sequence[Role], known: Collection[str]) -> list[int]:
-    """The blank lines above the headings of sections, where something between the two markers around is new.
+    """Return the blank lines above the headings of sections, where something between the two markers around is new.
 
     The file may have other sections there.
     """
@@ -469,7 +470,7 @@ class ReadSnippet:
         """(block, update line) of every line that can be aligned, in order."""
 
     def _left_out(self, roles: Sequence[Role]) -> list[LeftOut]:
-        """Where the snippet, which has no markers, leaves out entries and has something new."""
+        """Return where the snippet, which has no markers, leaves out entries and has something new."""
         is_code = [role in (Role.CONTENT, Role.BLANK) for role in roles]
         if Role.MARKER in roles or all(self.index.count(text) for text in self.texts):
             return []
@@ -481,8 +482,8 @@ class ReadSnippet:
         return found
 
     def _grown_sections(self, roles: Sequence[Role]) -> list[int]:
-        """The headings below which the snippet shows nothing but entries that the file does not have: they go to the
-        section's end.  Not where the heading below is the file's next one: then the section is shown whole."""
+        """Return the headings below which the snippet shows nothing but entries that the file does not have: they go to
+        the section's end.  Not where the heading below is the file's next one: then the section is shown whole."""
         found: list[int] = []
         if self.language not in ("toml", "ini"):
             return found
@@ -503,7 +504,7 @@ class ReadSnippet:
         return found
 
     def _frame(self, roles: Sequence[Role]) -> list[int]:
-        """The lines at the snippet's edges that open or close scopes of which the file has only the inside.
+        """Return the lines at the snippet's edges that open or close scopes of which the file has only the inside.
 
         They stand beside a marker, as does what the file has between them.
         """
@@ -567,7 +568,7 @@ class ReadSnippet:
         comments: Collection[int] | None = None,
         texts: Sequence[str] | None = None,
     ) -> ReadSnippet:
-        """The same snippet read in another way."""
+        """Return the same snippet read in another way."""
         original, path = self.original, self.path
         texts = self.snippet.texts if texts is None else texts
         comments = self.comments if comments is None else comments
@@ -576,8 +577,8 @@ class ReadSnippet:
         )
 
     def refitted(self) -> list[list[str]]:
-        """The update's lines with other indentation, where it has lost its own: every line by itself, and every block
-        moved by its outermost line."""
+        """Return the update's lines with other indentation, where it has lost its own: every line by itself, and every
+        block moved by its outermost line."""
         index, snippet = self.index, self.snippet
         raw = [self.rewriting.apply(text) for text in snippet.texts]
         if not any(
@@ -598,16 +599,16 @@ class ReadSnippet:
         return [self.texts[i] for i in self.snippet.blocks[b].lines]
 
     def marker_indents(self, gap: Sequence[int]) -> list[int]:
-        """Columns of the markers in a gap."""
+        """Return columns of the markers in a gap."""
         return [indent_of(self.texts[i]) for i in gap if self.snippet.roles[i] is Role.MARKER]
 
     def marker_indent(self, gap: Sequence[int]) -> int | None:
-        """Columns of the first marker in a gap; None where there is none."""
+        """Return columns of the first marker in a gap; None where there is none."""
         return next(iter(self.marker_indents(gap)), None)
 
     def end_of_new_elements(self, b: int) -> int:
-        """How many lines of block b, from its first on, are new elements beside a marker that stands for others like
-        them.
+        """Return how many lines of block b, from its first on, are new elements beside a marker that stands for others
+        like them.
 
         The file has such elements one behind the other, and nothing inside the new one that it has only once.
         """
@@ -625,8 +626,8 @@ class ReadSnippet:
         return end
 
     def _is_in_series(self, opener: str) -> bool:
-        """Whether the file has an element with this opening line right behind another one.  Calls of one function for
-        several things have different opening lines."""
+        """Tell whether the file has an element with this opening line right behind another one.  Calls of one function
+        for several things have different opening lines."""
         if is_closer(opener) or is_branch(opener) or _CONTROL.match(opener):
             return False
         lines, places = self.original, self.index.places(opener)
@@ -670,13 +671,13 @@ class ReadSnippet:
 
     # -- what is asked of the original -----------------------------------------------------------------------------
     def close_of(self, j: int) -> int:
-        """The first original line below j that is not indented deeper: what closes the scope that j opens.  One past
-        the end where there is none."""
+        """Return the first original line below j that is not indented deeper: what closes the scope that j opens.  One
+        past the end where there is none."""
         return int(self.closers[j])
 
     def definitions_like(self, new: tuple[str, ...], share: float) -> list[Definition]:
-        """The definitions of the file that have this share of their lines in common with a new one, headers aside; the
-        likest first.  None if the new one says too little to tell, or only what half the file says."""
+        """Return the definitions of the file that have this share of their lines in common with a new one, headers
+        aside; the likest first.  None if the new one says too little to tell, or only what half the file says."""
         if new not in self._likeness:
             head = next((k for k, line in enumerate(new) if not is_attached(line)), 0)
             body, level = said_lines(new[head + 1 :]), indent_of(new[head])
@@ -694,7 +695,7 @@ class ReadSnippet:
         return [other for likeness, other in self._likeness[new] if likeness >= share]
 
     def _header_above(self, j: int, level: int) -> int:
-        """The nearest line from line j upwards that is indented by at most `level`."""
+        """Return the nearest line from line j upwards that is indented by at most `level`."""
         lines = self.original
         return next((k for k in range(j, -1, -1) if lines[k].strip() and indent_of(lines[k]) <= level), 0)
 
@@ -735,7 +736,7 @@ class ReadSnippet:
         return np.array(found, np.int64)
 
     def knows_margin(self, text: str) -> bool:
-        """Whether a line of the original is indented like this one, or by whole levels of the file."""
+        """Tell whether a line of the original is indented like this one, or by whole levels of the file."""
         margin = leading(text)
         unit, margins = self._margins
         return margin in margins or (unit is not None and not margin.replace(unit.text, ""))
@@ -756,7 +757,7 @@ class ReadSnippet:
         return gaps_between(self.original, self.scopes)
 
     def blanks_before(self, at: int) -> int:
-        """Blank lines right above a line; 0 where nothing but blank lines stands above."""
+        """Return blank lines right above a line; 0 where nothing but blank lines stands above."""
         start = at
         while start > 0 and not self.original[start - 1].strip():
             start -= 1
@@ -788,7 +789,8 @@ class ReadSnippet:
 
 
 def holds_definitions(reading: ReadSnippet, block: Block) -> bool:
-    """Whether a block has nothing but whole definitions that the file has once or not at all, and closing lines."""
+    """Tell whether a block has nothing but whole definitions that the file has once or not at all, and closing
+    lines."""
     texts = [reading.texts[i] for i in block.lines]
     margin = reading.marker_indent(block.gap_after)
     at, found = 0, False

@@ -32,7 +32,7 @@ _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 def readings(
     original: str, update: str, *, language: str | None = None, path: str | None = None, instruction: str = ""
 ) -> list[Proposal]:
-    """All readings that give different texts, the default one first, unranked: what the chooser is fitted to."""
+    """Return all readings that give different texts, the default one first, unranked: what the chooser is fitted to."""
     lines = original.split("\n")
     ends_with_newline = len(lines) > 1 and lines[-1] == ""
     shown = update.split("\n")
@@ -63,8 +63,8 @@ def readings(
 
 
 def _without_remarks(reading: ReadSnippet, update: Sequence[str], instruction: str) -> ReadSnippet:
-    """The snippet without comments that only seem to say that something was removed: where nothing goes, they are the
-    program's."""
+    """Return the snippet without comments that only seem to say that something was removed: where nothing goes, they
+    are the program's."""
     if Role.DELETION not in reading.snippet.roles:
         return reading
     first = next(propose(reading, update, instruction), None)
@@ -75,7 +75,7 @@ def _without_remarks(reading: ReadSnippet, update: Sequence[str], instruction: s
 
 
 def _gather(reading: ReadSnippet, proposals: Iterator[Proposal]) -> list[Proposal]:
-    """The first proposal of each text, with all ways to it.
+    """Return the first proposal of each text, with all ways to it.
 
     None writes a marker of the snippet, or a comment that one of them carries out, where there are others: of 209 right
     readings of snippets with such comments none does.
@@ -97,7 +97,7 @@ def _takes(ops: Merge, lines: Collection[int]) -> bool:
 
 
 def _finished(ops: Merge, lines: Sequence[str]) -> Merge:
-    """The operations as the contract of `LineOp` has them: in every run drops stand before takes.
+    """Return the operations as the contract of `LineOp` has them: in every run drops stand before takes.
 
     `lines`: those of a file that ends with a line end, whose empty last line stays; else empty.
     """
@@ -111,7 +111,7 @@ def _finished(ops: Merge, lines: Sequence[str]) -> Merge:
 def _words_about(
     reading: ReadSnippet, update: Sequence[str], instruction: str, proposals: Sequence[Proposal]
 ) -> list[Said]:
-    """What the prose and the notes say about each reading."""
+    """Return what the prose and the notes say about each reading."""
     found = []
     roles = reading.snippet.roles
     is_signed = any(way.maker == "signed" for one in proposals for way in one.ways)
@@ -139,7 +139,7 @@ def _words_about(
 
 
 def _leaves(instruction: str) -> Iterator[str]:
-    """The things in backticks that the prose allows to remove ("You can remove `x` later")."""
+    """Yield the things in backticks that the prose allows to remove ("You can remove `x` later")."""
     for sentence in _SENTENCE_END.split(instruction):
         if _LEAVE.search(sentence):
             yield from _QUOTED.findall(sentence)

@@ -38,8 +38,8 @@ class Region(NamedTuple):
 def find_regions(
     prediction: Prediction, original: str, language: str | None, *, scope_lines: int = SCOPE_LINES
 ) -> list[Region]:
-    """The touched regions in order, apart by at least one untouched line; empty where nothing changes.  Scopes of up to
-    `scope_lines` lines are taken whole."""
+    """Return the touched regions in order, apart by at least one untouched line; empty where nothing changes.  Scopes
+    of up to `scope_lines` lines are taken whole."""
     # For every operation, and the end, how many lines of the original come before it.
     at = list(accumulate((op.original_line is not None for op in prediction.ops), initial=0))
     scopes = [
@@ -64,8 +64,8 @@ def find_regions(
 
 
 def cut_job(job: EditJob, region: Region) -> EditJob:
-    """The job of one region: its lines, and the parts of update and prediction that speak of them, renumbered.  Markers
-    and other lines of the update that are no output stay with the region between whose lines they stand."""
+    """Return the job of one region: its lines, and the parts of update and prediction that speak of them, renumbered.
+    Markers and other lines of the update that are no output stay with the region between whose lines they stand."""
     prediction = job.prediction
     ops = prediction.ops[region.start : region.stop]
     own, before, after = (
@@ -95,7 +95,7 @@ def cut_job(job: EditJob, region: Region) -> EditJob:
 
 
 def splice(prediction: Prediction, regions: Sequence[Region], merged: Sequence[str]) -> tuple[str, list[int]]:
-    """The merged file, and the line of it at which each window's text begins.
+    """Return the merged file, and the line of it at which each window's text begins.
 
     `merged[i]` replaces the operations of `regions[i]`; outside, the prediction keeps the original's lines.
     """

@@ -25,15 +25,16 @@ _WORD = re.compile(r"[^\W_][\w]*")
 
 
 def said_words(target: str) -> list[list[str]]:
-    """The words that name the thing: all of them but the small words of the language, then without those that say of
-    what kind it is."""
+    """Return the words that name the thing: all of them but the small words of the language, then without those that
+    say of what kind it is."""
     found = [word for word in _WORD.findall(target) if word.lower() not in GENERAL or not word.islower()]
     named = [word for word in found if word.lower() not in SORTS]
     return [words for words in (found, named) if words]
 
 
 def find_removed(reading: ReadSnippet, note: int, low: int, high: int) -> range | None:
-    """The lines of the file, between `low` and `high`, that the deletion note in line `note` of the update means."""
+    """Return the lines of the file, between `low` and `high`, that the deletion note in line `note` of the update
+    means."""
     target = deletion_target(reading.texts[note])
     quoted = [j for j in reading.index.places(target) if low <= j < high]
     if quoted:
@@ -52,8 +53,8 @@ def find_removed(reading: ReadSnippet, note: int, low: int, high: int) -> range 
 
 
 def _heads(reading: ReadSnippet, words: Sequence[str], low: int, high: int) -> list[int]:
-    """The lines that have all the words and stand in no other such line's scope; no comments if there is code, and of
-    code the line that sets one of the words, if one does."""
+    """Return the lines that have all the words and stand in no other such line's scope; no comments if there is code,
+    and of code the line that sets one of the words, if one does."""
     lines: set[int] | None = None
     for word in words:
         places = {j for text in {word, word.lower()} for j in reading.index.with_word(text) if low <= j < high}
@@ -73,7 +74,7 @@ def _heads(reading: ReadSnippet, words: Sequence[str], low: int, high: int) -> l
 
 
 def _with_gap(lines: Sequence[str], start: int, end: int, low: int, high: int) -> range:
-    """The lines with the blank ones below them; at the end of the file with those above."""
+    """Return the lines with the blank ones below them; at the end of the file with those above."""
     is_inside = end < len(lines) and lines[end].strip() and indent_of(lines[end]) < indent_of(lines[start])
     while end < high and not lines[end].strip():
         end += 1
@@ -83,7 +84,7 @@ def _with_gap(lines: Sequence[str], start: int, end: int, low: int, high: int) -
 
 
 def ignored_notes(reading: ReadSnippet, ops: Sequence[LineOp]) -> list[int]:
-    """The deletion notes of the snippet that the merge does not carry out: nothing goes that has their words."""
+    """Return the deletion notes of the snippet that the merge does not carry out: nothing goes that has their words."""
     notes = [i for i, role in enumerate(reading.snippet.roles) if role is Role.DELETION]
     texts = [op.text for op in ops if op.kind == "drop"] if notes else []
     gone = {word.lower() for text in texts for word in _WORD.findall(text)}

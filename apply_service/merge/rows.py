@@ -209,7 +209,7 @@ class Rows:
         return self._find_other(i)
 
     def _find_other(self, i: int) -> Candidates:
-        """Lines that are similar to it, define its name or set its key."""
+        """Return lines that are similar to it, define its name or set its key."""
         index, text = self._reading.index, self._texts[i]
         name, key = name_at(self._texts, i), key_of(text)
         namesakes = self._known.get(name, []) if name is not None else []
@@ -255,7 +255,7 @@ class Rows:
         return found
 
     def _same_heads(self, text: str) -> list[int]:
-        """The lines that open a definition with the head of this line, which has the head and the whole body."""
+        """Return the lines that open a definition with the head of this line, which has the head and the whole body."""
         head, sign, body = text.partition("{")
         if not sign or not head.strip() or not body.rstrip(" ;,").endswith("}") or balance([text]):
             return []
@@ -264,7 +264,7 @@ class Rows:
         return [j for found in places for j in found if indent_of(index.lines[j]) == indent_of(text)]
 
     def _headers(self) -> dict[str, list[int]]:
-        """The original's definitions by name."""
+        """Return the original's definitions by name."""
         found: dict[str, list[int]] = {}
         for j in range(len(self._reading.original)):
             name = self._opened(self._reading.original, j)
@@ -298,7 +298,7 @@ class Rows:
             self.candidates[i] = found if is_between.all() else found.only(is_between)
 
     def _opened(self, lines: Sequence[str], i: int) -> str | None:
-        """What line i defines; in a style sheet its selector."""
+        """Return what line i defines; in a style sheet its selector."""
         is_rule = self._reading.language in ("css", "scss", "less") and lines[i].rstrip().endswith("{")
         return lines[i].rstrip(" {").strip() if is_rule else name_at(lines, i)
 
@@ -384,7 +384,7 @@ class Rows:
 
     # -- new definitions ---------------------------------------------------------------------------------------------
     def _lines_of_new_definitions(self) -> set[int]:
-        """The lines of definitions that the original does not have.  They match nothing."""
+        """Return the lines of definitions that the original does not have.  They match nothing."""
         new: set[int] = set()
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
@@ -410,16 +410,16 @@ class Rows:
         return new
 
     def _is_assigned(self, text: str) -> bool:
-        """Whether the line gives a value to a name that has one in the file, of whatever kind."""
+        """Tell whether the line gives a value to a name that has one in the file, of whatever kind."""
         return "=" in text and (key_of(text), indent_of(text)) in self._reading.index.keys
 
     def _is_new_arm(self, text: str) -> bool:
-        """Whether the line opens a branch or an entry that the file does not have, and no changed one."""
+        """Tell whether the line opens a branch or an entry that the file does not have, and no changed one."""
         words = arm_words(text)
         return bool(words) and all(are_other_arms(words, known) for known in self._reading.index.arms)
 
     def _has_body_of_arm(self, texts: Sequence[str], k: int) -> bool:
-        """Whether the file has the body of this condition below another one, which was changed then."""
+        """Tell whether the file has the body of this condition below another one, which was changed then."""
         below = next((text for text in texts[k + 1 :] if text.strip()), "")
         lines, is_condition = self._reading.original, texts[k].lstrip(" \t}").startswith("el")
         if not is_condition or not self._is_new_arm(texts[k]):
@@ -429,7 +429,7 @@ class Rows:
         )
 
     def _is_cut_off(self, block: Block, texts: Sequence[str], k: int) -> bool:
-        """Whether the definition at the end of a block goes on in the original.
+        """Tell whether the definition at the end of a block goes on in the original.
 
         It is then not new, because nobody leaves out part of a new definition.
         """
@@ -513,7 +513,8 @@ class Rows:
             previous = (b, i) if self._texts[i].strip() else previous
 
     def _may_open(self, opener: int, closer: int) -> bool:
-        """Whether line `opener` has the bracket or tag that line `closer` closes.  A word fits almost any opener."""
+        """Tell whether line `opener` has the bracket or tag that line `closer` closes.  A word fits almost any
+        opener."""
         if (tag := _CLOSING_TAG.match(self._texts[closer])) is not None:
             return f"<{tag[1]}" in self._texts[opener] or self._texts[opener].strip()[:1] == ">"
         bracket = {"}": "{", ")": "(", "]": "["}.get(self._texts[closer].strip()[:1])
@@ -540,8 +541,8 @@ class Rows:
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
 
     def _with_other_ends(self, found: Candidates, text: str, ends: Columns) -> Candidates:
-        """The candidates of a closing line, and those of `ends` that close with another sign (`}` for `};`, `}` for
-        `}.freeze` where the file has no such line)."""
+        """Return the candidates of a closing line, and those of `ends` that close with another sign (`}` for `};`, `}`
+        for `}.freeze` where the file has no such line)."""
         lines, text = self._reading.original, text.rstrip().rstrip(";,")
         at = len(leading(text)) + 1 if not len(found.columns) else None
         closing = [end for end in ends.tolist() if end < len(lines) and (at is None or not is_branch(lines[end]))]
@@ -549,7 +550,7 @@ class Rows:
         return found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
 
     def _knows_between(self, opener: int, closer: int) -> bool:
-        """Whether a line between the two occurs in the file and has enough `substance`."""
+        """Tell whether a line between the two occurs in the file and has enough `substance`."""
         lines = (i for i in range(opener + 1, closer) if i in self.candidates)
         return any(self.candidates[i].is_exact and substance(self._texts[i].strip()) >= 0.4 for i in lines)
 
@@ -569,7 +570,8 @@ class Rows:
 
     # -- costs -------------------------------------------------------------------------------------------------------
     def _take_cost(self, b: int, i: int, found: Candidates) -> float:
-        """The cost of taking line i as new.  A line that the file has is rarely new, above all at a block's edge."""
+        """Return the cost of taking line i as new.  A line that the file has is rarely new, above all at a block's
+        edge."""
         if not found.is_exact:
             return INSERT_COST + (TWICE_COST / self.namesakes[i] if i in self.namesakes else 0.0)
         lines = self._reading.snippet.blocks[b].lines
@@ -581,7 +583,7 @@ class Rows:
         return cost + SIGNPOST_COST * (b in self._signposts)
 
     def _scope_indent(self, previous: tuple[int, int] | None, i: int) -> int:
-        """The indentation below which a skip before line i leaves the scope."""
+        """Return the indentation below which a skip before line i leaves the scope."""
         if previous is None:
             return 0
         here, above = indent_of(self._texts[i]), indent_of(self._texts[previous[1]])
@@ -592,7 +594,7 @@ class Rows:
 
 
 def _closes_itself(line: str) -> bool:
-    """Whether the line closes all brackets that it opens."""
+    """Tell whether the line closes all brackets that it opens."""
     return balance([line]) == 0 and any(sign in line for sign in "([{")
 
 
@@ -607,7 +609,7 @@ def _within(columns: Columns, headers: Columns, ends: Columns) -> npt.NDArray[np
 
 # -- brackets in pairs -------------------------------------------------------------------------------------------------
 def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -> Sequence[Match]:
-    """The best alignment, or a similar one if only that one keeps brackets in pairs.
+    """Return the best alignment, or a similar one if only that one keeps brackets in pairs.
 
     An alignment most easily mistakes a line that has only brackets: a closing line of new code looks like a closing
     line of the file, and vice versa.  So the other reading is tried for one such line at a time.  Among the merges that
@@ -656,7 +658,8 @@ def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -
 
 
 def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[int]]:
-    """The rows that may be new although the alignment matches some of them: of each part alone, and of all of them.
+    """Yield the rows that may be new although the alignment matches some of them: of each part alone, and of all of
+    them.
 
     A part is an end of a block that only lines hold which the file has several times, or a definition that the file
     does not have.  What adds one more of a series (a call, a test, a step) ends like the one behind it, so the
@@ -707,8 +710,8 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
 
 
 def _maybe_new(reading: ReadSnippet, b: int) -> list[range]:
-    """The definitions of a block that the file does not have: by name, or by parameters where functions of one name may
-    differ in these."""
+    """Return the definitions of a block that the file does not have: by name, or by parameters where functions of one
+    name may differ in these."""
     texts, known = reading.block_texts(b), {*reading.names}
     for text in texts if reading.language in OVERLOADED else ():
         own, name = _parameters(text), header_name(text)
@@ -719,7 +722,7 @@ def _maybe_new(reading: ReadSnippet, b: int) -> list[range]:
 
 
 def _parameters(header: str) -> str:
-    """What stands between the first brackets of a definition's header; "" where they do not close on its line."""
+    """Tell what stands between the first brackets of a definition's header; "" where they do not close on its line."""
     found = _PARAMETERS.search(header)
     return "".join(found[0].split()) if found else ""
 
@@ -732,8 +735,8 @@ def _read_as_added(
     groups: Sequence[Group],
     chosen: Sequence[Match],
 ) -> tuple[list[Row], Sequence[Match]]:
-    """The rows and the alignment in which a block that can only add lines does so, although it has lines similar to
-    some of the file's."""
+    """Return the rows and the alignment in which a block that can only add lines does so, although it has lines similar
+    to some of the file's."""
     for b, rows_of_block in groupby(range(len(problem)), key=lambda r: reading.visible[r][0]):
         block, found = reading.snippet.blocks[b], list(rows_of_block)
         inside = range(found[0], found[-1] + 1)
@@ -756,7 +759,7 @@ def _read_as_added(
 
 
 def _only_adds(reading: ReadSnippet, inside: range, matches: Sequence[Match]) -> bool:
-    """Whether the rows match all lines of the file, but blank ones, from the first to the last that they match."""
+    """Tell whether the rows match all lines of the file, but blank ones, from the first to the last that they match."""
     spans = [range(match.column, match.column + match.n_columns) for match in matches if match.row in inside]
     columns = {j for span in spans for j in span}
     between = range(spans[0].start, spans[-1].stop) if spans else range(0)
@@ -764,18 +767,18 @@ def _only_adds(reading: ReadSnippet, inside: range, matches: Sequence[Match]) ->
 
 
 def _n_changes(ops: Sequence[LineOp]) -> int:
-    """The number of lines, without blank ones, that go or come."""
+    """Return the number of lines, without blank ones, that go or come."""
     return sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in ops)
 
 
 def keeps_pairs(ops: Sequence[LineOp]) -> bool:
-    """Whether the new lines open and close as many brackets as the removed lines."""
+    """Tell whether the new lines open and close as many brackets as the removed lines."""
     gone, new = ([op.text for op in ops if op.kind == kind] for kind in ("drop", "take"))
     return surplus(gone) == surplus(new)
 
 
 def _read_otherwise(reading: ReadSnippet, r: int, row: Row, column: int) -> Row | None:
-    """The row in its other reading; None if it has none.
+    """Return the row in its other reading; None if it has none.
 
     A matched line becomes new if it has only brackets, or if the file has none or several lines equal to it.  A new
     line becomes matched if the file has an equal line.
@@ -792,5 +795,5 @@ def _read_otherwise(reading: ReadSnippet, r: int, row: Row, column: int) -> Row 
 
 
 def marks_place(line: str) -> bool:
-    """Whether a line has a letter or digit, or closes something.  A lone sign ("*", "---") may well be new."""
+    """Tell whether a line has a letter or digit, or closes something.  A lone sign ("*", "---") may well be new."""
     return any(map(str.isalnum, line[:200])) or is_closer(line)

@@ -73,7 +73,7 @@ class _Choice(NamedTuple):
 
 
 def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
-    """Whether the snippet's `+`, `-` and blanks in the first column are signs.
+    """Tell whether the snippet's `+`, `-` and blanks in the first column are signs.
 
     Signs speak for themselves where a line stands in the file without its first column and not with it; lists
     (`- item`) and continuation lines stand there as they are.
@@ -117,7 +117,7 @@ def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
 
 
 def read_signed(reading: ReadSnippet, update: Sequence[str]) -> list[Proposal]:
-    """The readings of a signed snippet, likeliest first, no two with the same text.
+    """Return the readings of a signed snippet, likeliest first, no two with the same text.
 
     Raises:
         TooLarge: too many lines without a line between them that occurs once.
@@ -138,7 +138,7 @@ def _known(index: LineIndex, text: str) -> float:
 
 
 def _opens_diff(line: str) -> bool:
-    """Whether the line is a fence that says that a diff follows."""
+    """Tell whether the line is a fence that says that a diff follows."""
     fence = FENCE.match(line[:240])
     return fence is not None and fence["info"].strip().lower() in DIFF_INFO
 
@@ -170,7 +170,7 @@ class _SignedReader:
 
     # -- signs -------------------------------------------------------------------------------------------------------
     def _sign_widths(self) -> tuple[int, int]:
-        """Columns in front of context and in front of signed lines, as most lines tell."""
+        """Return columns in front of context and in front of signed lines, as most lines tell."""
         votes = {sign: Counter({1: 1}) for sign in " -+"}
         leads = {leading(line) for line in self.original if line.strip()[:1] not in ("", "*")}
         for line in self.update:
@@ -235,16 +235,16 @@ class _SignedReader:
         return found
 
     def kind_at(self, k: int, column: int) -> Kind | None:
-        """How equal a line is to that of the file; None where it is not."""
+        """Return how equal a line is to that of the file; None where it is not."""
         found = self.found[k]
         return found.kind_at(column) if column in found.columns else None
 
     def is_equal(self, k: int) -> bool:
-        """Whether the line stands in the file but for white space."""
+        """Tell whether the line stands in the file but for white space."""
         return bool(self.found[k].kinds) and min(self.found[k].kinds) <= Kind.SPACED
 
     def _lay(self, lines: Sequence[int], used: Iterable[int] = ()) -> dict[int, int]:
-        """The column of each of these lines that has one; columns in use belong to other lines."""
+        """Return the column of each of these lines that has one; columns in use belong to other lines."""
         free = np.ones(len(self.original), bool)
         free[list(used)] = False
         rows: list[Row] = []
@@ -264,11 +264,11 @@ class _SignedReader:
         return {lines[match.row]: match.column for match in align(rows, terrain)}
 
     def _worth(self, columns: Iterable[int]) -> float:
-        """What lines that have a place say together."""
+        """Return what lines that have a place say together."""
         return sum(substance(self.lines[k].text.strip()) for k in columns if self.is_equal(k))
 
     def _lay_all(self) -> dict[int, int]:
-        """Columns by line."""
+        """Return columns by line."""
         rows = list(self.found)
         columns = self._lay(rows)
         late: list[list[int]] = []
@@ -317,7 +317,7 @@ class _SignedReader:
         return columns
 
     def alternatives(self) -> list[tuple[dict[int, int], _Choice]]:
-        """Places and choices of the readings, likeliest first."""
+        """Return places and choices of the readings, likeliest first."""
         columns, plain = self._lay_all(), _Choice()
         self.rivals = self._rival_shifts(columns)
         ways = [(columns, plain)]
@@ -369,7 +369,7 @@ class _Writer:
         self._doubts: Counter[str] = Counter()
 
     def write(self) -> tuple[Merge, tuple[str, ...], dict[str, float]]:
-        """The operations; the update's lines, their signs off and re-indented; and how they fit the file."""
+        """Return the operations; the update's lines, their signs off and re-indented; and how they fit the file."""
         inserts: defaultdict[int, list[int]] = defaultdict(list)
         for _, group in groupby(range(len(self._lines)), key=lambda k: self._lines[k].hunk):
             hunk = list(group)
@@ -430,7 +430,7 @@ class _Writer:
 
     # -- added lines -------------------------------------------------------------------------------------------------
     def _runs(self, hunk: Sequence[int]) -> list[tuple[int, list[int]]]:
-        """The hunk's new lines in runs, each with the original line that it goes in front of."""
+        """Return the hunk's new lines in runs, each with the original line that it goes in front of."""
         anchors = [k for k in hunk if k in self._columns]
         new = self._new_lines(hunk)
         if not anchors:
@@ -468,7 +468,7 @@ class _Writer:
         return sorted(new)
 
     def _place(self, above: Sequence[int], below: Sequence[int], run: Sequence[int]) -> int:
-        """Where between the quoted lines above and below a run goes."""
+        """Return where between the quoted lines above and below a run goes."""
         columns = self._columns
         if not above or not below:
             return columns[above[-1]] + 1 if above else columns[below[0]]
@@ -483,7 +483,7 @@ class _Writer:
         return end if late and self._lines[above[-1]].sign != "-" else start
 
     def _chain(self, anchors: Sequence[int]) -> int:
-        """How many quoted lines stand in the file one beside the other, from the first on."""
+        """Return how many quoted lines stand in the file one beside the other, from the first on."""
         length = 1
         for one, other in pairwise(anchors):
             low, high = sorted((self._columns[one], self._columns[other]))
@@ -493,7 +493,8 @@ class _Writer:
         return length
 
     def _free_place(self, hunk: Sequence[int], new: Sequence[int]) -> int:
-        """Where a hunk goes that quotes nothing: first, last, or at the end of the scope that the hunk before opens."""
+        """Return where a hunk goes that quotes nothing: first, last, or at the end of the scope that the hunk before
+        opens."""
         n = len(self._original)
         before = [c + 1 for k, c in self._columns.items() if k < hunk[0]]
         after = [c for k, c in self._columns.items() if k > hunk[-1]]
@@ -516,7 +517,7 @@ class _Writer:
         return place
 
     def _unrepeated(self, at: int, run: list[int]) -> list[int]:
-        """The run without lines that repeat the kept lines in front of it or behind it."""
+        """Return the run without lines that repeat the kept lines in front of it or behind it."""
         texts = [self._texts[self._lines[k].number].rstrip() for k in run]
         near = min(len(run), MAX_CHAIN)
         stop = min(at + near, len(self._original))

@@ -41,13 +41,13 @@ class Statement(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def tokens(text: str) -> tuple[str, ...]:
-    """Words and signs of a text, quotes of all kinds alike."""
+    """Return words and signs of a text, quotes of all kinds alike."""
     return tuple(_TOKEN.findall(text.translate(QUOTES)))
 
 
 @lru_cache(maxsize=65536)
 def essence(text: str) -> tuple[str, ...]:
-    """The tokens that say something: without quotes, semicolons, and commas before a closing bracket."""
+    """Return the tokens that say something: without quotes, semicolons, and commas before a closing bracket."""
     found = [token for token in tokens(text) if token not in ('"', ";")]
     kept = []
     for k, token in enumerate(found):
@@ -59,7 +59,7 @@ def essence(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65536)
 def gist(text: str) -> tuple[str, ...]:
-    """The essence without brackets, commas and the dashes of lists: what stays where the layout changes."""
+    """Return the essence without brackets, commas and the dashes of lists: what stays where the layout changes."""
     return tuple(_SAYING.findall(text))
 
 
@@ -68,13 +68,13 @@ def _depth(line: str) -> int:
 
 
 def goes_on(line: str) -> bool:
-    """Whether the line continues the one above: it begins with a call or an operator."""
+    """Tell whether the line continues the one above: it begins with a call or an operator."""
     return line.lstrip().startswith((".", "?.", "&& ", "|| ", "? ", ": ", "|> ", "->", "| ")) and "..." not in line
 
 
 def statements(lines: Sequence[str]) -> list[Statement]:
-    """Lines that are not blank, put together: what round and square brackets hold, and comments of several lines, each
-    up to the sign that ends it."""
+    """Return lines that are not blank, put together: what round and square brackets hold, and comments of several
+    lines, each up to the sign that ends it."""
     found: list[Statement] = []
     i = 0
     while i < len(lines):
@@ -109,7 +109,7 @@ def statements(lines: Sequence[str]) -> list[Statement]:
 
 
 def likeness(left: Sequence[str], right: Sequence[str], *, same_kind: bool = True) -> float:
-    """How much two essences have in common, 1 where they are equal; `right` may leave out part of `left`."""
+    """Return how much two essences have in common, 1 where they are equal; `right` may leave out part of `left`."""
     if not left or not right:
         return 0.0
     if left == right:
@@ -121,7 +121,7 @@ def likeness(left: Sequence[str], right: Sequence[str], *, same_kind: bool = Tru
 
 @lru_cache(maxsize=16384)
 def imported(line: str) -> frozenset[str]:
-    """The names that a line of imports binds, as far as its words tell."""
+    """Return the names that a line of imports binds, as far as its words tell."""
     if not _IMPORT.match(line):
         return frozenset()
     text = _QUOTED.sub("", line)
@@ -136,11 +136,11 @@ def imported(line: str) -> frozenset[str]:
 
 
 def imports_more(old: str, new: str) -> bool:
-    """Whether an import of one line imports what `old` does, from the same source, and more."""
+    """Tell whether an import of one line imports what `old` does, from the same source, and more."""
     names = imported(new)
     return imported(old) < names and bool(imported(old)) and _source(old, names) == _source(new, names)
 
 
 def _source(line: str, names: frozenset[str]) -> str:
-    """An import without the names that it binds."""
+    """Return an import without the names that it binds."""
     return " ".join(word for word in _SEPARATED.split(line.strip()) if word not in names)

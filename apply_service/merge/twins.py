@@ -98,7 +98,7 @@ class _Part:
         return ["\n".join(texts) for texts in found.values()]
 
     def places(self) -> Iterator[list[int]]:
-        """The lines that stand for the held ones at every other place of the file."""
+        """Yield the lines that stand for the held ones at every other place of the file."""
         if not self.shows_lines and len(self.held) == 1 and self.new[0] and "\n" not in self.new[0]:
             yield from self._like_places()
             return
@@ -113,12 +113,12 @@ class _Part:
                     yield there
 
     def _defines_as_much(self, there: Sequence[int]) -> bool:
-        """Whether the names that the block defines again are defined there too."""
+        """Tell whether the names that the block defines again are defined there too."""
         low, high = there[0] - self.held[0] + self.span[0], there[-1] - self.held[-1] + self.span[-1] + 1
         return self.names <= {header_name(line) for line in self.lines[max(0, low) : high]}
 
     def _like_places(self) -> Iterator[list[int]]:
-        """The lines that a single new line, without any line beside it, may replace as well."""
+        """Yield the lines that a single new line, without any line beside it, may replace as well."""
         new, here = self.new[0].strip(), self.index.stripped[self.held[0]]
         least = max(MIN_LIKE, fuzz.ratio(new, here))
         for _, _, j in process.extract(
@@ -128,7 +128,8 @@ class _Part:
                 yield [j]
 
     def _follow(self, n: int, j: int, step: int) -> list[int] | None:
-        """The places of the held lines before or behind number `n`, which stands at line `j`; None if one lacks."""
+        """Return the places of the held lines before or behind number `n`, which stands at line `j`; None if one
+        lacks."""
         found = []
         beyond = range(n, len(self.held) - 1) if step > 0 else range(n, 0, -1)
         for k in beyond:
@@ -143,7 +144,7 @@ class _Part:
         return found
 
     def _is_as_like(self, there: Sequence[int]) -> bool:
-        """Whether what the block replaces there is as like its new lines as what it replaces here."""
+        """Tell whether what the block replaces there is as like its new lines as what it replaces here."""
         moves = any(self.lines[j] != self.lines[k] for j, k in zip(self.held, there, strict=True))
         if self.closes_only and moves and not self._replaces(there):
             return False  # an indentation is all that a closing line says
@@ -159,13 +160,13 @@ class _Part:
         return self._defines_as_much(there)
 
     def _replaces(self, there: Sequence[int]) -> bool:
-        """Whether the block replaces something both here and there, each time between two held lines."""
+        """Tell whether the block replaces something both here and there, each time between two held lines."""
         pairs = zip(pairwise(self.held), pairwise(there), strict=True)
         return any(any(map(str.strip, self.lines[a + 1 : b])) and c + 1 < d for (a, b), (c, d) in pairs)
 
     def rigid_places(self) -> Iterator[int]:
-        """The lines of the file from which on the block stands as it is but for a few lines: no more than what goes and
-        comes where it was put, and none that it is held by here and that the file has once."""
+        """Yield the lines of the file from which on the block stands as it is but for a few lines: no more than what
+        goes and comes where it was put, and none that it is held by here and that the file has once."""
         solid = [n for n, (_, text) in enumerate(self.rows) if text.strip()]
         cost = sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in self.own)
         most = max(1, cost // 2)
@@ -190,7 +191,7 @@ class _Part:
         return 0 <= j < len(self.lines) and self.rows[n][1].strip() == self.index.stripped[j]
 
     def laid(self, at: int) -> Merge | None:
-        """The merge with the block laid on the file from line `at` on."""
+        """Return the merge with the block laid on the file from line `at` on."""
         equal = next(n for n, (_, text) in enumerate(self.rows) if text.strip() and self._is_equal(n, at + n))
         old, new = leading(self.rows[equal][1]), leading(self.lines[at + equal])
         block = list[LineOp]()
@@ -203,8 +204,8 @@ class _Part:
         return self._with(block, range(at, at + len(self.rows)))
 
     def moved(self, there: Sequence[int]) -> Merge | None:
-        """The merge with the block at another place; None where the lines there are apart otherwise, or another change
-        touches them."""
+        """Return the merge with the block at another place; None where the lines there are apart otherwise, or another
+        change touches them."""
         by = there[0] - self.held[0]
         if any(k - j != by for j, k in zip(self.held, there, strict=True)) or not self.span[0] + by >= 0:
             return None
@@ -227,7 +228,8 @@ class _Part:
         return self._with(block, range(self.span[0] + by, self.span[-1] + by + 1))
 
     def _with(self, block: Sequence[LineOp], covered: range) -> Merge | None:
-        """The merge with the block in the place of these lines, and not where it was; None where others touch them."""
+        """Return the merge with the block in the place of these lines, and not where it was; None where others touch
+        them."""
         stay = [LineOp("keep", j, None, self.lines[j]) for j in self.span]
         rest = [*self.ops[: self.start], *stay, *self.ops[self.stop :]]
         inside = [k for k, op in enumerate(rest) if op.original_line is not None and op.original_line in covered]
@@ -237,8 +239,9 @@ class _Part:
 
 
 def find_twins(reading: ReadSnippet, ops: Merge, words: str = "", *, shows_old: bool = False) -> list[Twin]:
-    """The other places of all changed blocks of a merge, block by block; where words name some of them, only these.
-    `words`: what is said beside the snippet.  `shows_old`: the snippet shows the lines that go, as a diff does."""
+    """Return the other places of all changed blocks of a merge, block by block; where words name some of them, only
+    these. `words`: what is said beside the snippet.  `shows_old`: the snippet shows the lines that go, as a diff
+    does."""
     parts = _changed_parts(reading, ops, shows_old=shows_old)
     roles, texts = reading.snippet.roles, reading.snippet.texts
     marked = (text for text, role in zip(texts, roles, strict=True) if role not in (Role.CONTENT, Role.BLANK))
@@ -266,7 +269,7 @@ def _words(text: str) -> set[str]:
 
 
 def _changed_parts(reading: ReadSnippet, ops: Merge, *, shows_old: bool) -> list[_Part]:
-    """The blocks that change something, each with all of its changes; all blocks where nothing changes."""
+    """Return the blocks that change something, each with all of its changes; all blocks where nothing changes."""
     block_of = {i: b for b, block in enumerate(reading.snippet.blocks) for i in block.lines}
     places: dict[int, list[int]] = {}
     for k in ops.shown:
@@ -289,7 +292,7 @@ def _changed_parts(reading: ReadSnippet, ops: Merge, *, shows_old: bool) -> list
 
 
 def _names(line: str) -> set[str]:
-    """The words of the name of the scope that a line opens."""
+    """Return the words of the name of the scope that a line opens."""
     return set(_ANY_WORD.findall((header_name(line) or "").lower())) - COMMON
 
 
@@ -316,8 +319,8 @@ def _twins_of(reading: ReadSnippet, part: _Part, parts: Sequence[_Part], said: C
 
 
 def _bounds(reading: ReadSnippet, part: _Part, parts: Sequence[_Part]) -> tuple[int, int]:
-    """The lines of the file between which the block may stand: other changed blocks, lines that are shown and that the
-    file has once, and definitions that the markers beside the block name."""
+    """Return the lines of the file between which the block may stand: other changed blocks, lines that are shown and
+    that the file has once, and definitions that the markers beside the block name."""
     lines, low, high = reading.original, 0, len(reading.original)
     for other in parts:
         if other.span and other.start < part.start:
@@ -349,7 +352,7 @@ def _bounds(reading: ReadSnippet, part: _Part, parts: Sequence[_Part]) -> tuple[
 
 
 def _scopes(reading: ReadSnippet, j: int) -> list[int]:
-    """The lines that open the scopes around line `j`, the innermost first."""
+    """Return the lines that open the scopes around line `j`, the innermost first."""
     parents = _parents(tuple(reading.original), tuple(reading.index.scope_indents.tolist()), reading.language or "")
     found = []
     while (j := parents[j]) >= 0:
@@ -402,6 +405,6 @@ def tell_twins(twins: Sequence[Twin]) -> str:
 
 
 def _how_like(ops: Merge) -> float:
-    """How like the new lines of a merge are to those that they replace (0 to 100), all changes together."""
+    """Return how like the new lines of a merge are to those that they replace (0 to 100), all changes together."""
     old, new = ("\n".join(ops[k].text for k in ops.shown if ops[k].kind == kind) for kind in ("drop", "take"))
     return fuzz.ratio(old, new)

@@ -86,7 +86,7 @@ Change = tuple[int, int, tuple[LineOp, ...]]
 
 # -- carelessness ------------------------------------------------------------------------------------------------------
 def by_policy(literal: Proposal, stubs: Collection[int]) -> Iterator[Proposal]:
-    """The merge of each policy, made from `literal`, which takes every shown line literally."""
+    """Yield the merge of each policy, made from `literal`, which takes every shown line literally."""
     ops = literal.ops
     pairs = find_pairs(ops)
     kinds = [pair_kind(ops, pair, stubs) for pair in pairs]
@@ -116,7 +116,7 @@ def by_policy(literal: Proposal, stubs: Collection[int]) -> Iterator[Proposal]:
 
 
 def pair_kind(ops: Sequence[LineOp], pair: Pair, stubs: Collection[int]) -> str:
-    """The pair's kind.
+    """Return the pair's kind.
 
     For the header of a stub it is `stub` if the header is quoted carelessly, and `renewed` if it has something new.
     """
@@ -132,7 +132,7 @@ def pair_kind(ops: Sequence[LineOp], pair: Pair, stubs: Collection[int]) -> str:
 
 
 def stub_headers(reading: ReadSnippet) -> set[int]:
-    """The update lines of headers whose body is only a marker.  Such a header says that the definition stays."""
+    """Return the update lines of headers whose body is only a marker.  Such a header says that the definition stays."""
     found: set[int] = set()
     snippet = reading.snippet
     for b, block in enumerate(snippet.blocks):
@@ -150,8 +150,8 @@ def stub_headers(reading: ReadSnippet) -> set[int]:
 
 # -- new lines for hidden ones -----------------------------------------------------------------------------------------
 def renewed_at_changes(ops: Merge) -> list[set[int]]:
-    """The hidden lines of the statements that the new ones beside them may replace, for each change beside which there
-    are some."""
+    """Return the hidden lines of the statements that the new ones beside them may replace, for each change beside which
+    there are some."""
     found: list[set[int]] = []
     for start, stop in ops.changed:
         gone: set[int] = set()
@@ -176,7 +176,7 @@ def _without(ops: Merge, gone: Collection[int]) -> Merge:
 
 
 def _hidden(ops: Merge, places: range, *, passes_blanks: bool) -> list[int]:
-    """The hidden lines beside a change, in order, up to the first line that is shown or blank.
+    """Return the hidden lines beside a change, in order, up to the first line that is shown or blank.
 
     `passes_blanks`: blank lines right beside the change do not count: a block has one place for a jump, a file one for
     an import.
@@ -197,7 +197,7 @@ def _statements(lines: tuple[str, ...]) -> list[str]:
 
 
 def _renewed(ops: Merge, hidden: Sequence[int], new: Sequence[str], *, is_above: bool) -> Iterator[int]:
-    """The hidden lines that the new statements may replace, beginning beside the change.
+    """Yield the hidden lines that the new statements may replace, beginning beside the change.
 
     Each new statement replaces one hidden statement; an import may replace several.
     """
@@ -221,7 +221,7 @@ def _renewed(ops: Merge, hidden: Sequence[int], new: Sequence[str], *, is_above:
 
 
 def is_namesake(old: str, new: str) -> bool:
-    """Whether `new` may be the new form of the statement `old`."""
+    """Tell whether `new` may be the new form of the statement `old`."""
     if indent_of(old) != indent_of(new) or old == new:
         return False
     comments = [strip_comment(text).is_comment for text in (old, new)]
@@ -244,7 +244,8 @@ def is_namesake(old: str, new: str) -> bool:
 
 # -- scopes that the snippet closes ------------------------------------------------------------------------------------
 def close(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
-    """The merge without the hidden rest of a scope, if the snippet opens it and its next marker stands outside it."""
+    """Return the merge without the hidden rest of a scope, if the snippet opens it and its next marker stands outside
+    it."""
     out = list(ops)
     for start, stop in ops.hidden:
         if start == 0:
@@ -261,7 +262,7 @@ def close(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
 
 
 def _margin_below(reading: ReadSnippet, ops: Merge, start: int) -> int | None:
-    """The indentation of the marker after the shown line above `start`.
+    """Return the indentation of the marker after the shown line above `start`.
 
     At the end of the snippet it is that of the least indented line of the block.  None if the block does not show the
     line that opens the scope.
@@ -279,7 +280,8 @@ def _margin_below(reading: ReadSnippet, ops: Merge, start: int) -> int | None:
 
 # -- definitions under a new name --------------------------------------------------------------------------------------
 def rename(reading: ReadSnippet, ops: Merge, share: float) -> Merge:
-    """The merge in which each new definition takes the place of the hidden one that has this share of its lines."""
+    """Return the merge in which each new definition takes the place of the hidden one that has this share of its
+    lines."""
     out: dict[int, list[LineOp]] = {}
     """What stands in the place of some of the operations."""
     for start, stop in ops.changed:
@@ -301,8 +303,8 @@ def rename(reading: ReadSnippet, ops: Merge, share: float) -> Merge:
 
 
 def same_hidden(reading: ReadSnippet, ops: Merge, new: Sequence[str], share: float) -> range | None:
-    """The operations of the hidden definition that has the largest share of its lines in common with a new one, headers
-    aside, if that is at least `share`."""
+    """Return the operations of the hidden definition that has the largest share of its lines in common with a new one,
+    headers aside, if that is at least `share`."""
     for other in reading.definitions_like(tuple(new), share):
         at = next(k for k, op in enumerate(ops) if op.original_line == other.header)
         first, last = at - (other.header - other.lines.start), at + other.lines.stop - other.header
@@ -314,7 +316,7 @@ def same_hidden(reading: ReadSnippet, ops: Merge, new: Sequence[str], share: flo
 
 
 def _with_blanks(ops: Merge, lines: range) -> range:
-    """The lines and the hidden blank ones below them."""
+    """Return the lines and the hidden blank ones below them."""
     stop = lines.stop
     while stop < len(ops) and ops[stop].kind == "keep" and not ops[stop].text.strip():
         stop += 1
@@ -323,7 +325,7 @@ def _with_blanks(ops: Merge, lines: range) -> range:
 
 # -- definitions that comments call removed ---------------------------------------------------------------------------
 def delete(reading: ReadSnippet, ops: Merge) -> Merge:
-    """The merge without the hidden definitions that a comment calls removed."""
+    """Return the merge without the hidden definitions that a comment calls removed."""
     snippet = reading.snippet
     words: set[str] = set()
     for i, role in enumerate(snippet.roles):
@@ -351,7 +353,8 @@ def delete(reading: ReadSnippet, ops: Merge) -> Merge:
 
 # -- hidden lines inside a new scope ----------------------------------------------------------------------------------
 def wrap(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
-    """The merge with the hidden lines indented as their marker is, where this stands deeper, below a new line."""
+    """Return the merge with the hidden lines indented as their marker is, where this stands deeper, below a new
+    line."""
     markers = {block.lines[-1]: block.gap_after for block in reading.snippet.blocks}
     out = list(ops)
     for start, stop in ops.hidden:
@@ -374,8 +377,8 @@ def wrap(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
 
 # -- lines beyond an edge of the snippet that no marker stands for -----------------------------------------------------
 def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
-    """The merge without the few hidden lines before the first or after the last shown line, where the snippet has no
-    marker there."""
+    """Return the merge without the few hidden lines before the first or after the last shown line, where the snippet
+    has no marker there."""
     blocks, hidden = reading.snippet.blocks, ops.hidden
     out = list(ops)
     if not hidden or not blocks:
@@ -390,7 +393,7 @@ def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
 
 
 def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[tuple[str, ...], Merge]]:
-    """All other merges that the questions above give, each with the names of what was changed.
+    """Yield all other merges that the questions above give, each with the names of what was changed.
 
     Where a few changes stand beside lines that they may replace, one merge for each of them replaces only these.
     """
@@ -438,12 +441,12 @@ def other_merges(ops: Merge, texts: Sequence[str]) -> list[Merge]:
 
 
 def _split(ops: Sequence[LineOp]) -> tuple[list[LineOp], list[LineOp]]:
-    """What goes and what comes."""
+    """Return what goes and what comes."""
     return [op for op in ops if op.kind == "drop"], [op for op in ops if op.kind == "take"]
 
 
 def _kept(ops: Merge, start: int, stop: int) -> Iterator[Change]:
-    """Lines that would go stay, below the new ones or above: all of them, or from a gap between them on."""
+    """Keep the lines that would go, below the new ones or above: all of them, or from a gap between them on."""
     drops, takes = _split(ops[start:stop])
     if not drops:
         return
@@ -458,7 +461,7 @@ def _kept(ops: Merge, start: int, stop: int) -> Iterator[Change]:
 
 
 def _replaced(ops: Merge, start: int, stop: int) -> Iterator[Change]:
-    """The new lines stand for those that stay beside them too, as far as the next one like their last, or their
+    """Let the new lines stand for those that stay beside them too, up to the next one like their last, or their
     first."""
     takes = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
     if not takes:
@@ -473,12 +476,12 @@ def _replaced(ops: Merge, start: int, stop: int) -> Iterator[Change]:
 
 
 def _dropped(ops: Sequence[LineOp]) -> list[LineOp]:
-    """These lines gone; none where they are not all the original's, untouched and not shown."""
+    """Return these lines gone; none where they are not all the original's, untouched and not shown."""
     return [op._replace(kind="drop") for op in ops] if all(op.kind == "keep" for op in ops) else []
 
 
 def _other_wording(ops: Merge, start: int, stop: int) -> Iterator[Change]:
-    """Lines replaced by lines much like them were only misquoted."""
+    """Keep lines that were replaced by lines much like them: they were only misquoted."""
     drops, takes = _split(ops[start:stop])
     pairs = list(zip(drops, takes, strict=False))
     if len(drops) != len(takes) or not all(may_be_misquoted(new.text, old.text) for old, new in pairs):
@@ -488,7 +491,8 @@ def _other_wording(ops: Merge, start: int, stop: int) -> Iterator[Change]:
 
 
 def _shown_wording(ops: Merge, texts: Sequence[str]) -> Iterator[Change]:
-    """A line that was taken as misquoted is meant as it is shown, but for white space at its end, which nobody sees."""
+    """Take a line as it is shown that was taken as misquoted.  White space at its end, which nobody sees, is no
+    reason."""
     for at, op in enumerate(ops):
         if op.kind != "both" or op.update_line is None:
             continue
@@ -499,7 +503,7 @@ def _shown_wording(ops: Merge, texts: Sequence[str]) -> Iterator[Change]:
 
 
 def _other_blanks(ops: Merge, start: int, stop: int, *, texts: Sequence[str]) -> Iterator[Change]:
-    """A blank line less at an end of the new lines, or one more that the update has there."""
+    """Leave out a blank line at an end of the new lines, or put in one more that the update has there."""
     drops, takes = _split(ops[start:stop])
     if not takes:
         return

@@ -38,15 +38,15 @@ _MODIFIERS = frozenset(("abstract", "async", "const", "declare", "default", "exp
 
 # -- two lines ---------------------------------------------------------------------------------------------------------
 def is_misquoted(shown: str, line: str) -> bool:
-    """Whether `shown` reads as a careless copy of `line` rather than an edit of it."""
+    """Tell whether `shown` reads as a careless copy of `line` rather than an edit of it."""
     shown, line = shown.strip(), line.strip()
     untyped = _RETURN_TYPE.sub("", line)
     return is_elided(shown, line) or (untyped != line and "".join(untyped.split()) == "".join(shown.split()))
 
 
 def may_be_misquoted(shown: str, line: str) -> bool:
-    """Whether `shown` may as well be an edit of `line` as a careless copy: columns of spaces squeezed to one, or a word
-    or two lost from a comment or a line of prose."""
+    """Tell whether `shown` may as well be an edit of `line` as a careless copy: columns of spaces squeezed to one, or a
+    word or two lost from a comment or a line of prose."""
     shown, line = shown.strip(), line.strip()
     if "  " in line and shown == " ".join(line.split()):
         return True
@@ -58,7 +58,7 @@ def may_be_misquoted(shown: str, line: str) -> bool:
 
 
 def is_elided(shown: str, line: str) -> bool:
-    """Whether the line is given with dots for a part of it."""
+    """Tell whether the line is given with dots for a part of it."""
     if "..." not in shown and "…" not in shown:
         return False
     n_head, n_tail = Prefix.similarity(shown, line), Postfix.similarity(shown, line)
@@ -79,7 +79,7 @@ def is_elided(shown: str, line: str) -> bool:
 
 
 def _is_said(text: str) -> bool:
-    """Whether the text is a comment, or has no sign of code."""
+    """Tell whether the text is a comment, or has no sign of code."""
     return strip_comment(text).is_comment or not _CODE.search(text)
 
 
@@ -99,8 +99,8 @@ class ElidedLines:
         return sorted((line[::-1], j) for j, line in enumerate(self._lines))
 
     def places(self, shown: str) -> list[int]:
-        """The numbers of the lines that `shown`, without outer white space, gives so; looks only at those with its
-        beginning, or with its end if these are fewer."""
+        """Return the numbers of the lines that `shown`, without outer white space, gives so; looks only at those with
+        its beginning, or with its end if these are fewer."""
         if "..." not in shown and "…" not in shown:
             return []
         parts = _ELLIPSIS.split(shown)
@@ -110,7 +110,7 @@ class ElidedLines:
 
 
 def _with_beginning(ordered: Sequence[tuple[str, int]], beginning: str) -> Sequence[tuple[str, int]]:
-    """Those of the lines, which are in order, that begin so."""
+    """Return those of the lines, which are in order, that begin so."""
     n = len(beginning)
     low = bisect_left(ordered, (beginning, -1))
     return ordered[low : bisect_right(ordered, beginning, low, key=lambda pair: pair[0][:n])]
@@ -130,7 +130,7 @@ class Pair:
 
 
 def find_pairs(ops: Merge) -> list[Pair]:
-    """The pairs in all changes of a merge, in order."""
+    """Return the pairs in all changes of a merge, in order."""
     found: list[Pair] = []
     for start, stop in ops.changed:
         drops = [k for k in range(start, stop) if ops[k].kind == "drop"]
@@ -144,7 +144,8 @@ def find_pairs(ops: Merge) -> list[Pair]:
 
 @lru_cache(maxsize=4096)
 def _pair_texts(old_lines: tuple[str, ...], new_lines: tuple[str, ...]) -> list[tuple[range, range, str]]:
-    """The lines of each pair, and its kind.  The result is cached, because most readings of an edit share changes."""
+    """Return the lines of each pair, and its kind.  The result is cached, because most readings of an edit share
+    changes."""
     old, new = statements(old_lines), statements(new_lines)
     found = []
     for a, b in _match(old_lines, old, new_lines, new):
@@ -157,7 +158,7 @@ def _pair_texts(old_lines: tuple[str, ...], new_lines: tuple[str, ...]) -> list[
 def _match(
     old_lines: Sequence[str], old: Sequence[Statement], new_lines: Sequence[str], new: Sequence[Statement]
 ) -> list[tuple[range, range]]:
-    """The pairs of statements, in order on both sides, with the greatest total likeness.
+    """Return the pairs of statements, in order on both sides, with the greatest total likeness.
 
     Several statements of one side pair with one of the other side if they say the same.
     """
@@ -194,7 +195,7 @@ def _match(
 
 
 def _kind(before: str, after: str) -> str:
-    """The kind of difference between `before` and `after`: the most harmless kind that explains all of it."""
+    """Return the kind of difference between `before` and `after`: the most harmless kind that explains all of it."""
     old, new = essence(before), essence(after)
     if ("..." in after and "..." not in before) or ("…" in after and "…" not in before):
         return "elided"
@@ -216,7 +217,7 @@ def _kind(before: str, after: str) -> str:
 
 
 def _format(before: str, after: str) -> str:
-    """The kind of difference between two texts that say the same.
+    """Return the kind of difference between two texts that say the same.
 
     They differ in the white space before lines or between words, in quotes, in other white space, or in other signs.
     """
@@ -230,13 +231,13 @@ def _format(before: str, after: str) -> str:
 
 
 def _loses_types(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether only types and modifiers are lost."""
+    """Tell whether only types and modifiers are lost."""
     steps = (step for step in Indel.opcodes(old, new) if step.tag == "delete")
     return all(_is_type(tuple(old[step.src_start : step.src_end])) for step in steps)
 
 
 def changes_type(old: str, new: str) -> bool:
-    """Whether `new` lacks the beginning of a type of which it shows the rest (`&mut Term` and `&Term`)."""
+    """Tell whether `new` lacks the beginning of a type of which it shows the rest (`&mut Term` and `&Term`)."""
     before, after = essence(old), essence(new)
     lost = [(step.src_start, step.src_end) for step in Indel.opcodes(before, after) if step.tag == "delete"]
     beside = [(before[start - 1], before[stop]) for start, stop in lost if start > 0 and stop < len(before)]
@@ -244,19 +245,20 @@ def changes_type(old: str, new: str) -> bool:
 
 
 def _is_type(lost: tuple[str, ...]) -> bool:
-    """Whether a run of tokens begins like an annotation, or holds only modifiers."""
+    """Tell whether a run of tokens begins like an annotation, or holds only modifiers."""
     if lost[0] in (":", "<", "?") or lost[:2] == ("-", ">") or lost in (("&",), ("*",)):
         return True
     return (lost[0] == "|" and lost[1:2] != ("|",)) or _MODIFIERS.issuperset(lost)
 
 
 def _without_comment(text: str) -> str:
-    """The text without the comments at the ends of its lines.  A comment begins with a comment sign after a blank."""
+    """Return the text without the comments at the ends of its lines.  A comment begins with a comment sign after a
+    blank."""
     return "\n".join(re.split(r"\s(?:#|//|/\*)\s?", line)[0] for line in text.split("\n"))
 
 
 def lone_pairs(ops: Merge, pairs: Sequence[Pair]) -> set[int]:
-    """The first operation of each pair that no edit touches.
+    """Return the first operation of each pair that no edit touches.
 
     The run of changes around such a pair holds only pairs that are no edits.  Blank lines are ignored.
     """
@@ -270,7 +272,7 @@ def lone_pairs(ops: Merge, pairs: Sequence[Pair]) -> set[int]:
 
 
 def keep_wording(ops: Merge, pairs: Sequence[Pair], *, blanks: bool = False, gaps: Sequence[int] = ()) -> list[LineOp]:
-    """The same merge, but the old lines of each pair in `pairs` stay.
+    """Return the same merge, but the old lines of each pair in `pairs` stay.
 
     With `blanks`, the file's blank lines between lines that stay are kept too.  `gaps`: the starts of the changes to
     undo.
@@ -290,7 +292,7 @@ def keep_wording(ops: Merge, pairs: Sequence[Pair], *, blanks: bool = False, gap
 
 
 def passed_over(ops: Merge, gaps: str) -> tuple[int, ...]:
-    """The starts of the changes that only leave lines out and do not say so.
+    """Return the starts of the changes that only leave lines out and do not say so.
 
     `gaps`: "leads" for changes beside the header of a definition; "all" for all of them.
     """
@@ -298,12 +300,13 @@ def passed_over(ops: Merge, gaps: str) -> tuple[int, ...]:
 
 
 def has_blank_changes(ops: Merge) -> bool:
-    """Whether the merge adds or removes a blank line."""
+    """Tell whether the merge adds or removes a blank line."""
     return any(not op.text.strip() for start, stop in ops.changed for op in ops[start:stop])
 
 
 def _is_passed_over(ops: Sequence[LineOp], start: int, stop: int, gaps: str) -> bool:
-    """Whether no line replaces the removed ones, and the snippet may have left them out because they do not matter."""
+    """Tell whether no line replaces the removed ones, and the snippet may have left them out because they do not
+    matter."""
     run = ops[start:stop]
     if any(op.kind == "take" and op.text.strip() for op in run) or not any(op.text.strip() for op in run):
         return False
@@ -330,7 +333,7 @@ def _kept(ops: Sequence[LineOp], start: int, stop: int, pairs: Sequence[Pair], *
 
 
 def _section(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int], blanks: bool) -> list[LineOp]:
-    """The operations between two statements that stay.
+    """Return the operations between two statements that stay.
 
     With `blanks`, the file's blank lines stay unless other lines go too.  They replace the blank lines around new ones.
     """
@@ -351,7 +354,7 @@ def _section(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int], 
 def _beside(
     ops: Sequence[LineOp], keeps: list[LineOp], shown: list[LineOp], drops: Sequence[int], takes: Sequence[int]
 ) -> list[LineOp]:
-    """The new lines above or below the file's blank lines, beside the neighbour that they resemble more."""
+    """Return the new lines above or below the file's blank lines, beside the neighbour that they resemble more."""
     low, high = min(*drops, *takes), max(*drops, *takes)
     above = next((ops[k].text for k in range(low - 1, -1, -1) if ops[k].text.strip()), "")
     below = next((ops[k].text for k in range(high + 1, len(ops)) if ops[k].text.strip()), "")

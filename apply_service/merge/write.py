@@ -136,7 +136,8 @@ class Writer:
         return single_gaps(self._with_shown_blanks(ops + self._reading.keeps[at:]))
 
     def _with_shown_blanks(self, ops: list[LineOp]) -> list[LineOp]:
-        """The operations with the blank lines that the snippet shows between a marker and lines that replace none."""
+        """Return the operations with the blank lines that the snippet shows between a marker and lines that replace
+        none."""
         blocks = self._reading.snippet.blocks
         gaps_above: dict[int | None, Sequence[int]] = {block.lines[0]: block.gap_before[::-1] for block in blocks}
         gaps_below: dict[int | None, Sequence[int]] = {block.lines[-1]: block.gap_after for block in blocks}
@@ -162,8 +163,8 @@ class Writer:
         return out + ops[at:]
 
     def _missing(self, gap: Sequence[int] | None, beside: Iterable[LineOp], level: int | None = None) -> list[LineOp]:
-        """The blank lines that a gap begins with and the operations beside it lack; none at the edge of a scope: where
-        the line beside is indented less than `level`, or closes a scope."""
+        """Return the blank lines that a gap begins with and the operations beside it lack; none at the edge of a scope:
+        where the line beside is indented less than `level`, or closes a scope."""
         roles, texts = self._reading.snippet.roles, self._reading.snippet.texts
         # A blank line may be a marker itself.
         blanks = takewhile(lambda i: roles[i] in (Role.BLANK, Role.MARKER) and not texts[i].strip(), gap or ())
@@ -180,7 +181,7 @@ class Writer:
 
     # -- anchored blocks ---------------------------------------------------------------------------------------------
     def _past(self, block: Block, k: int, j: int) -> tuple[int, int]:
-        """One past the lines of an anchor, as (index in the block, original line)."""
+        """Return one past the lines of an anchor, as (index in the block, original line)."""
         last, end = self._groups.get(block.lines[k], (block.lines[k], j + 1))
         return bisect_left(block.lines, last) + 1, end
 
@@ -215,7 +216,7 @@ class Writer:
         return LaidBlock(start, end, body + self._parted_below(block, past_k - 1, end))
 
     def _new_above(self, block: Block, takes: Sequence[int], start: int, floor: int) -> tuple[int, list[LineOp]]:
-        """The new lines above line `start`, which the block shows: where they begin, and their operations.
+        """Return the new lines above line `start`, which the block shows: where they begin, and their operations.
 
         A definition gets the blank lines above it with which the file separates definitions like it.  It begins above
         the file's blank lines, not before line `floor`, if the block shows as many below it.
@@ -240,7 +241,7 @@ class Writer:
         return top, blanks + self._take(takes[:n_solid]) + rest
 
     def _n_moved(self, lines: Sequence[int], hidden: Sequence[int]) -> int:
-        """How many hidden lines beside a block moved past the lines at its edge, and stand there as new lines.
+        """Return how many hidden lines beside a block moved past the lines at its edge, and stand there as new lines.
 
         `lines` and `hidden`: the block's lines from the edge inwards, and the original lines from the edge outwards.
         """
@@ -256,7 +257,8 @@ class Writer:
         return 0
 
     def _parted_below(self, block: Block, last: int, end: int) -> list[LineOp]:
-        """The blank lines below a new definition that ends a block, if the file separates definitions by blanks."""
+        """Return the blank lines below a new definition that ends a block, if the file separates definitions by
+        blanks."""
         takes = [self.texts[i] for i in block.lines[last + 1 :]]
         header = next((text for text in takes if is_definition(text) and not is_attached(text)), None)
         below = self._original[end] if end < len(self._original) else ""
@@ -267,7 +269,7 @@ class Writer:
         return self._take(self._free_lines(block.gap_after, usual_gap(self._reading, [header])))
 
     def _end(self, b: int, last: tuple[int, int], *, is_group: bool) -> int:
-        """One past the last original line that the block replaces."""
+        """Return one past the last original line that the block replaces."""
         block = self._reading.snippet.blocks[b]
         ceiling = self._ceilings[b + 1]
         if last[0] < len(block.lines) - 1:
@@ -295,7 +297,7 @@ class Writer:
         return [*self._drop(j, j + 1), *self._take([i])]
 
     def _keeps_wording(self, block: Block, k: int, j: int) -> bool:
-        """Whether the shown line stands for the original's line j even if it is written differently."""
+        """Tell whether the shown line stands for the original's line j even if it is written differently."""
         i = block.lines[k]
         kind, edge = self._candidates[i].kind_at(j), k in (0, len(block.lines) - 1)
         shown, line = self.texts[i], self._original[j]
@@ -322,7 +324,7 @@ class Writer:
         return loose and not self._trusts_all
 
     def _has_cause(self, block: Block, k: int, j: int) -> bool:
-        """Whether line k has a reason for another indentation than line j.
+        """Tell whether line k has a reason for another indentation than line j.
 
         It has none directly below an unchanged line.
         """
@@ -330,7 +332,7 @@ class Writer:
         return above is None or self._columns.get(above) != j - 1 or self.texts[above] != self._original[j - 1]
 
     def _is_alone(self, block: Block, k: int, j: int) -> bool:
-        """Whether the lines around line k stand in the original around line j."""
+        """Tell whether the lines around line k stand in the original around line j."""
         for i, at in ((block.lines[k + step], j + step) for step in (-1, 1) if 0 <= k + step < len(block.lines)):
             is_equal = 0 <= at < len(self._original) and self.texts[i].strip() == self._original[at].strip()
             if not is_equal or self._columns.get(i, at) != at:
@@ -338,7 +340,7 @@ class Writer:
         return True
 
     def _between(self, block: Block, k: int, next_k: int, start: int, end: int) -> list[LineOp]:
-        """The operations between two anchors.
+        """Return the operations between two anchors.
 
         Blank lines are paired from both ends.  The other original lines are dropped, and the other shown lines taken.
         """
@@ -378,7 +380,7 @@ class Writer:
         return ops
 
     def _passes_over(self, block: Block, k: int, next_k: int, start: int, end: int) -> bool:
-        """Whether the lines that a block leaves out stay nevertheless.
+        """Tell whether the lines that a block leaves out stay nevertheless.
 
         Definitions stay if the snippet has no markers at all, or if the block only names the scopes that they stand in.
         Otherwise a snippet with markers deletes the lines it leaves out.
@@ -413,7 +415,7 @@ class Writer:
         return True
 
     def _shown_beside(self, block: Block, k: int, level: int) -> int:
-        """How many definitions the block shows in the scope of its line k, which has this indentation inside."""
+        """Return how many definitions the block shows in the scope of its line k, which has this indentation inside."""
         texts = [self.texts[i] for i in block.lines]
         outside = [n for n, text in enumerate(texts) if text.strip() and indent_of(text) < level]
         start = max((n for n in outside if n <= k), default=-1)
@@ -421,7 +423,7 @@ class Writer:
         return sum(_defines_at(text, level) for text in texts[start + 1 : stop]) if level else 0
 
     def _skips_entries(self, block: Block, k: int, next_k: int, gone: Sequence[str], level: int) -> bool:
-        """Whether a block without markers leaves out entries of a data file beside a changed one.
+        """Tell whether a block without markers leaves out entries of a data file beside a changed one.
 
         Two lines that the file has, with nothing between them, would say that these entries go.
         """
@@ -449,7 +451,7 @@ class Writer:
             self.doubts.append("a comment about a removal was taken for a note and left out")
 
     def _with_deletions(self, placed: Sequence[LaidBlock]) -> list[LaidBlock]:
-        """The spans, together with what notes between markers call deleted."""
+        """Return the spans, together with what notes between markers call deleted."""
         spans = list(placed)
         for note in self._reading.snippet.stray_deletions:
             n = sum(block.lines[0] < note for block in self._reading.snippet.blocks)
@@ -467,7 +469,7 @@ class Writer:
         return kept
 
     def _blanks_at_note(self, lines: Sequence[int], start: int, end: int) -> list[LineOp]:
-        """The operations of a stretch that shows only a deletion note and blank lines.
+        """Return the operations of a stretch that shows only a deletion note and blank lines.
 
         The original has blank lines above and below the deleted lines; the longer of the two runs stays.
         """
@@ -485,7 +487,7 @@ class Writer:
         return self._drop(start, below) + self._pair(lines, below, end)
 
     def _pair(self, lines: Sequence[int], start: int, end: int) -> list[LineOp]:
-        """The original's blank lines `start:end`, paired in order with the snippet's blank lines `lines`."""
+        """Return the original's blank lines `start:end`, paired in order with the snippet's blank lines `lines`."""
         ops = []
         for n, j in enumerate(range(start, end)):
             shown = lines[n] if n < len(lines) else None
@@ -510,7 +512,8 @@ class Writer:
         return placed
 
     def _stub_above(self, b: int) -> int | None:
-        """The original line of the header right above the block whose body the snippet leaves out, if more follows."""
+        """Return the original line of the header right above the block whose body the snippet leaves out, if more
+        follows."""
         block, snippet = self._reading.snippet.blocks[b], self._reading.snippet
         if b == len(snippet.blocks) - 1 and not block.marked_after:
             return None
@@ -521,7 +524,8 @@ class Writer:
         return self._columns.get(header) if is_stub and indent_of(self.texts[block.lines[0]]) == indent else None
 
     def _end_of_scope(self, b: int) -> int:
-        """One past the scope in which the block is shown: that of the nearest line above it that is indented less."""
+        """Return one past the scope in which the block is shown: that of the nearest line above it that is indented
+        less."""
         block = self._reading.snippet.blocks[b]
         header = self._headers[block.lines[0]]
         if self._reading.language in SECTIONED:
@@ -533,7 +537,8 @@ class Writer:
         return self._reading.close_of(self._columns[header])
 
     def _loose_body(self, b: int, placement: Placement) -> list[LineOp]:
-        """The block's lines, with blank lines between it and its neighbours, which come from the lines of its gaps.
+        """Return the block's lines, with blank lines between it and its neighbours, which come from the lines of its
+        gaps.
 
         A snippet that begins with the block has no lines to make those above it of."""
         block = self._reading.snippet.blocks[b]
@@ -568,7 +573,7 @@ def _defines_at(line: str, level: int) -> bool:
 
 
 def single_gaps(ops: list[LineOp]) -> list[LineOp]:
-    """The operations without new blank lines beside hidden blank lines that already part the same two lines."""
+    """Return the operations without new blank lines beside hidden blank lines that already part the same two lines."""
     gone: set[int] = set()
     stop = 0
     for k in [k for k, op in enumerate(ops) if op.kind == "take" and not op.text.strip()]:

@@ -18,14 +18,15 @@ TAGGED = {made.name: made for made in (Chat, BegunChat, FastApply, Osmosis, AiXa
 
 
 def open_prompt_format(source: str) -> PromptFormat:
-    """The format that the model's folder names in its record, or that goes with its published name, for a model in this
-    process.  Raises ModelNotLoadable: there is no tokenizer, none that gives text back unchanged, or no such format."""
+    """Return the format that the model's folder names in its record, or that goes with its published name, for a model
+    in this process.  Raises ModelNotLoadable: there is no tokenizer, none that gives text back unchanged, or no such
+    format."""
     return open_prompt_formats(source, begins=True)[0]
 
 
 def open_prompt_formats(source: str, *, begins: bool = False) -> tuple[PromptFormat, ...]:
-    """The model's own format first, then the other formats that work with its tokenizer.  `begins`: the prompt may end
-    with the beginning of the answer, as a chat server's can't.  Raises the same errors."""
+    """Return the model's own format first, then the other formats that work with its tokenizer.  `begins`: the prompt
+    may end with the beginning of the answer, as a chat server's can't.  Raises the same errors."""
     own = name_prompt_format(source)
     if own == Compact.name:
         return (Compact.from_directory(Path(source)),)
@@ -49,15 +50,15 @@ def open_prompt_formats(source: str, *, begins: bool = False) -> tuple[PromptFor
 
 
 def open_gguf_format(source: str, vocabulary: Vocabulary) -> PromptFormat:
-    """The format that goes with the name of a GGUF file, whose vocabulary llama.cpp has read.  Raises ModelNotLoadable:
-    the vocabulary does not give text back unchanged, or names no end of an answer."""
+    """Return the format that goes with the name of a GGUF file, whose vocabulary llama.cpp has read.  Raises
+    ModelNotLoadable: the vocabulary does not give text back unchanged, or names no end of an answer."""
     own = infer_prompt_format(source)
     return TAGGED[BegunChat.name if own == Chat.name else own](LlamaChat(vocabulary))
 
 
 def name_prompt_format(source: str) -> str:
-    """The name of the format that the model's folder names in its record, or that goes with its published name.  Raises
-    ModelNotLoadable: the record can't be read."""
+    """Return the name of the format that the model's folder names in its record, or that goes with its published name.
+    Raises ModelNotLoadable: the record can't be read."""
     try:
         record = json.loads((Path(source) / RECORD_FILE).read_text(encoding="utf-8"))
     except OSError:
@@ -70,7 +71,7 @@ def name_prompt_format(source: str) -> str:
 
 
 def was_trained_to_merge(name: str) -> bool:
-    """Whether models of this prompt format were trained to merge edits, and so follow no instruction."""
+    """Tell whether models of this prompt format were trained to merge edits, and so follow no instruction."""
     return name == Compact.name or (name in TAGGED and not TAGGED[name].takes_instructions)
 
 
@@ -79,7 +80,7 @@ PUBLISHED = {"fastapply": "fastapply", "fast-apply": "fastapply", "osmosis-apply
 
 
 def infer_prompt_format(source: str) -> str:
-    """The format of a published model with a format of its own, by its name; `chat` for any other model."""
+    """Return the format of a published model with a format of its own, by its name; `chat` for any other model."""
     path = Path(source)
     # In the hub's cache a model's folder is named after a commit, and the one two above it after the model.
     name = (path.parent.parent if path.parent.name == "snapshots" else path).name.lower().replace("_", "-")

@@ -46,11 +46,11 @@ class Tags:
         return self.padding + self.closing
 
     def wrap(self, text: str) -> str:
-        """The output that writes `text`."""
+        """Return the output that writes `text`."""
         return self.head + text + self.tail
 
     def unwrap(self, output: str) -> str:
-        """The text in a whole output.  Raises Truncated: a tag is not where it belongs."""
+        """Return the text in a whole output.  Raises Truncated: a tag is not where it belongs."""
         text = output.lstrip() if self.opening else output
         if not text.startswith(self.opening):
             raise Truncated(
@@ -73,7 +73,7 @@ class TagStream:
         self._is_open = not tags.head
 
     def push(self, text: str) -> str:
-        """The text that is certain after this piece of the output."""
+        """Return the text that is certain after this piece of the output."""
         tags = self._tags
         self._held += text
         if not self._is_open:
@@ -88,7 +88,7 @@ class TagStream:
         return released
 
     def finish(self) -> str:
-        """The rest of the text before the last closing tag."""
+        """Return the rest of the text before the last closing tag."""
         at = self._held.rfind(self._tags.closing)
         rest = self._held[:at].removesuffix(self._tags.padding) if at >= 0 else self._held
         self._held = ""
@@ -212,7 +212,7 @@ Write the whole file after the update, with its indentation and comments, as
 
 
 def chat_messages(job: EditJob, padding: str = TAGS.padding) -> list[PromptMessage]:
-    """The chat that asks any instruct model for the merged file, in `TAGS`; `padding`: after each text."""
+    """Return the chat that asks any instruct model for the merged file, in `TAGS`; `padding`: after each text."""
     parts = [f"<original>\n{job.original}{padding}</original>"]
     if job.update:
         parts.append(f"<update>\n{job.update}{padding}</update>")

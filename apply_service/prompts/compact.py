@@ -55,7 +55,7 @@ class Hints:
 
 
 def hints_of(vocabulary: LineVocabulary, ops: Sequence[LineOp], n_original: int, n_update: int) -> Hints:
-    """The hints for the prediction `ops`."""
+    """Return the hints for the prediction `ops`."""
     original, update = [vocabulary.pad] * n_original, [vocabulary.skip] * n_update
     after_original: list[int | None] = [None] * n_original
     after_update: list[int | None] = [None] * n_update
@@ -95,7 +95,8 @@ class Compact:
         return self.encode_listing(original, prediction.update_lines, hints)
 
     def encode_listing(self, original: Sequence[str], update: Sequence[str], hints: Hints | None) -> list[int]:
-        """The prompt's ids.  Without `hints` the tags give line numbers only (training sometimes drops hints)."""
+        """Return the prompt's ids.  Without `hints` the tags give line numbers only (training sometimes drops
+        hints)."""
         vocabulary = self.vocabulary
         if hints is None:
             keeps = tuple(vocabulary.tag("keep", i) for i in range(len(original)))
@@ -116,7 +117,7 @@ class Compact:
         return ids
 
     def encode_ops(self, ops: Sequence[LineOp]) -> list[int]:
-        """The output that carries out `ops`, end token included."""
+        """Return the output that carries out `ops`, end token included."""
         return [*self._encode(ops)[0].tolist(), self.vocabulary.end]
 
     def decode_output(self, ids: Sequence[int]) -> str:
@@ -129,7 +130,8 @@ class Compact:
         return ListingStream(self.vocabulary)
 
     def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        """A tag decides the line that it begins; the tag of a dropped line and the end decide the next line."""
+        """Return the first and last line of each token.  A tag decides about its line, that of a dropped line and the end
+        about the next one."""
         vocabulary = self.vocabulary
         lines: list[tuple[int, int]] = []
         n_begun, is_dropping = 0, False
@@ -171,7 +173,8 @@ class Compact:
         )
 
     def _encode(self, ops: Sequence[LineOp]) -> tuple[TokenIds, Offsets]:
-        """Tokens [n_tokens] of the operations, dropped lines included, and the start of each line [n_lines + 1]."""
+        """Return tokens [n_tokens] of the operations, dropped lines included, and the start of each line [n_lines +
+        1]."""
         lines = self.vocabulary.encode_lines([op.text for op in ops])
         pieces: list[TokenIds] = [np.zeros(0, np.int64)]
         for op, line in zip(ops, lines, strict=True):
@@ -192,15 +195,15 @@ class Compact:
 
 
 def _tag_of(vocabulary: LineVocabulary, op: LineOp) -> int:
-    """The tag of an operation in the output."""
+    """Return the tag of an operation in the output."""
     line = op.update_line if op.original_line is None else op.original_line
     assert line is not None, "an operation names a line"
     return vocabulary.tag(op.kind, line)
 
 
 def _with_added_lines(prediction: Prediction) -> Prediction:
-    """The prediction with all lines that it takes among the lines of the update.  The merger adds blank lines of its
-    own: each is inserted before the update's line that follows it in the merge."""
+    """Return the prediction with all lines that it takes among the lines of the update.  The merger adds blank lines of
+    its own: each is inserted before the update's line that follows it in the merge."""
     added, following = [], len(prediction.update_lines)
     for op in reversed(prediction.ops):
         if op.kind == "take" and op.update_line is None:
@@ -268,7 +271,7 @@ class ListingStream:
         return self._without_first_newline(self._decoder.decode(b"", final=True))
 
     def _without_first_newline(self, text: str) -> str:
-        """Each line begins with a newline.  The first newline is not part of the text."""
+        """Remove the first newline: each line of the output begins with one."""
         is_first, self._is_first = self._is_first, self._is_first and not text
         return text.removeprefix("\n") if is_first else text
 
@@ -284,7 +287,7 @@ LOOK_AHEAD = 48
 
 
 def control_tokens() -> list[str]:
-    """All control tokens in the order of their ids."""
+    """Return all control tokens in the order of their ids."""
     return [*CONTROLS, *(f"<|{kind}:{phase}|>" for kind in TAG_KINDS for phase in range(N_PHASES))]
 
 
@@ -340,7 +343,7 @@ class LineVocabulary:
         return list(np.arange(self.n_tokens, dtype=np.int64)[:, None])
 
     def encode_lines(self, lines: Sequence[str]) -> list[TokenIds]:
-        """The tokens of newline + line for each line.  Lines seen before cost nothing."""
+        """Return the tokens of newline + line for each line.  Lines seen before cost nothing."""
         new = [line for line in dict.fromkeys(lines) if line not in self._cache]
         if len(self._cache) + len(new) > MAX_CACHED_LINES:
             self._cache, new = {}, list(dict.fromkeys(lines))
@@ -349,7 +352,7 @@ class LineVocabulary:
         return [self._cache[line] for line in lines]
 
     def encode_text(self, text: str) -> list[int]:
-        """Tokens of a text that may begin inside a line; from its first newline on, those of `encode_lines`."""
+        """Return tokens of a text that may begin inside a line; from its first newline on, those of `encode_lines`."""
         head, *lines = text.split("\n")
         return [*self._pairs.encode(head), *chain.from_iterable(tokens.tolist() for tokens in self.encode_lines(lines))]
 
@@ -421,7 +424,7 @@ class LineConstraint(Masks[ListingState]):
         return self._choices[place]
 
     def _last_reached(self, update_at: int) -> int:
-        """The end of the update's lines that can be taken from here."""
+        """Return the end of the update's lines that can be taken from here."""
         return min(update_at + LOOK_AHEAD, len(self._update))
 
     def advance(self, state: ListingState, token: int) -> None:

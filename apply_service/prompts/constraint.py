@@ -40,7 +40,7 @@ class Masks(ABC, Generic[State]):
 
     @abstractmethod
     def allowed(self, state: State) -> TokenSet | None:
-        """The tokens that may come next; None: all."""
+        """Return the tokens that may come next; None: all."""
 
     @abstractmethod
     def advance(self, state: State, token: int) -> None:
@@ -60,7 +60,7 @@ class Masks(ABC, Generic[State]):
         return draft_ids
 
     def state_after(self, output_ids: Sequence[int]) -> State:
-        """A copy, free to be advanced."""
+        """Return a copy, free to be advanced."""
         for token in output_ids[self._n_seen :]:
             self.advance(self._state, token)
         self._n_seen = len(output_ids)
@@ -85,8 +85,8 @@ class VocabularyBytes:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> VocabularyBytes | None:
-        """The vocabulary of a byte-level tokenizer, or of one that marks spaces and falls back to bytes; None for any
-        other, which a probe text tells."""
+        """Return the vocabulary of a byte-level tokenizer, or of one that marks spaces and falls back to bytes; None
+        for any other, which a probe text tells."""
         is_byte_level = "ByteLevel" in json.dumps(json.loads(tokenizer.to_str()).get("decoder"))
         pieces: dict[int, bytes] = {}
         for text, token in tokenizer.get_vocab(with_added_tokens=False).items():
@@ -102,22 +102,22 @@ class VocabularyBytes:
 
     @classmethod
     def of_pieces(cls, pieces: Mapping[int, bytes]) -> VocabularyBytes | None:
-        """The vocabulary of these tokens; None if it lacks single bytes."""
+        """Return the vocabulary of these tokens; None if it lacks single bytes."""
         try:
             return cls(pieces)
         except ValueError:
             return None
 
     def piece(self, token: int) -> bytes:
-        """The bytes of a token; b"" for a control token."""
+        """Return the bytes of a token; b"" for a control token."""
         return self._pieces.get(token, b"")
 
     def ids(self, piece: bytes) -> list[int]:
-        """The tokens with exactly these bytes."""
+        """Return the tokens with exactly these bytes."""
         return self._ids.get(piece, [])
 
     def longer(self, start: bytes) -> Iterator[tuple[bytes, list[int]]]:
-        """The pieces that begin with `start` and go on, with their ids."""
+        """Yield the pieces that begin with `start` and go on, with their ids."""
         for at in range(bisect_right(self._sorted, start), len(self._sorted)):
             piece = self._sorted[at]
             if not piece.startswith(start):
@@ -130,8 +130,8 @@ class VocabularyBytes:
 
 
 def source_lines(job: EditJob) -> list[str]:
-    """The lines that an output may have: those of the original, and those of the update that the merger writes (no
-    markers, fences, hints)."""
+    """Return the lines that an output may have: those of the original, and those of the update that the merger writes
+    (no markers, fences, hints)."""
     original = job.original.split("\n")
     update = [op.text for op in job.prediction.ops if op.update_line is not None and op.kind != "drop"]
     return [*(original if original[-1] else original[:-1]), *update]
@@ -232,5 +232,5 @@ class SourceConstraint(Masks[TextState]):
         return self._kept[place]
 
     def _units_from(self, line: bytes) -> tuple[int, int]:
-        """The range of the units that begin with `line`."""
+        """Return the range of the units that begin with `line`."""
         return bisect_left(self._units, line), bisect_left(self._units, line + NO_TEXT)

@@ -73,7 +73,7 @@ class LlamaContent:
         return b"".join(map(self._vocabulary.piece, ids)).decode(errors="replace")
 
     def pieces(self) -> Mapping[int, bytes]:
-        """The bytes of every token that text may become."""
+        """Return the bytes of every token that text may become."""
         added = set(self._vocabulary.defined_by_user)
         return {
             token: piece
@@ -83,7 +83,7 @@ class LlamaContent:
 
 
 def _in_chars(data: bytes, places: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Places in UTF-8 as places in its characters; one inside a character is that character's."""
+    """Return places in UTF-8 as places in its characters; one inside a character is that character's."""
     begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     n_begun = np.concatenate([[0], np.cumsum(begins)])
     places = np.minimum(places, len(data))
@@ -106,8 +106,8 @@ class LlamaChat:
         self.stop_ids = vocabulary.stop_ids | {self.end_id}
 
     def encode_chat(self, messages: Sequence[PromptMessage], *, prefill: str = "") -> list[int]:
-        """Ids of the chat, up to and with `prefill`, the beginning of the assistant's answer.  Raises ModelNotLoadable:
-        the chat template is missing, unusable, or does not show each message exactly once."""
+        """Return ids of the chat, up to and with `prefill`, the beginning of the assistant's answer.  Raises
+        ModelNotLoadable: the chat template is missing, unusable, or does not show each message exactly once."""
         return place_messages(
             messages,
             self._render,

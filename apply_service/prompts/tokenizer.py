@@ -101,8 +101,8 @@ class ChatTokenizer:
         self.stop_ids = frozenset({self.end_id})
 
     def encode_chat(self, messages: Sequence[PromptMessage], *, prefill: str = "") -> list[int]:
-        """Ids of the chat, up to and with `prefill`, the beginning of the assistant's answer.  Raises ModelNotLoadable:
-        the chat template is missing, or does not show each message exactly once."""
+        """Return ids of the chat, up to and with `prefill`, the beginning of the assistant's answer.  Raises
+        ModelNotLoadable: the chat template is missing, or does not show each message exactly once."""
         if not self._tokenizer.chat_template:
             raise ModelNotLoadable("the model has no chat template", remedy="use an instruct model")
         return place_messages(
@@ -124,8 +124,8 @@ def place_messages(
     encode: Callable[[str], list[int]],
     prefill: str,
 ) -> list[int]:
-    """Ids of a chat that `render` writes: of its own text with control tokens, of messages and `prefill` without.
-    Raises ModelNotLoadable: the template does not show each message exactly once."""
+    """Return ids of a chat that `render` writes: of its own text with control tokens, of messages and `prefill`
+    without. Raises ModelNotLoadable: the template does not show each message exactly once."""
     places = [{**message, "content": f"\ue000{i}\ue001"} for i, message in enumerate(messages)]
     rendered = render(places)
     if any(rendered.count(place["content"]) != 1 for place in places):
@@ -183,7 +183,7 @@ def lines_of_tokens(
 
 
 def text_sources(job: EditJob, tokenizer: TextTokenizer, *, before: str, after: str, end_id: int) -> DraftSources:
-    """Each source as `before + text + after + end token`."""
+    """Return each source as `before + text + after + end token`."""
 
     def source(name: Literal["predicted", "original", "update"], text: str) -> DraftSource:
         wrapped = before + text + after

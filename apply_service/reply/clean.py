@@ -24,7 +24,7 @@ _NUMBERED = re.compile(r"\s*(?P<number>\d+)(?: ?[|│→:] ?|\t)(?P<code>.*)")
 
 
 def clean(text: str, original: str, file: FileLines, formats: Collection[type[Recognised]]) -> list[str]:
-    """The lines of a reply, as the formats read them."""
+    """Return the lines of a reply, as the formats read them."""
     signs = [sign for one in formats for sign in one.signs]
     text = _unwrapped(_without_thoughts(text, original), signs)
     if MARK in text and MARK not in original and not any(one.keeps_bom(text) for one in formats):
@@ -35,8 +35,9 @@ def clean(text: str, original: str, file: FileLines, formats: Collection[type[Re
 
 
 def _without_thoughts(text: str, original: str) -> str:
-    """The reply without the reasoning that it begins with.  Some servers take off the opening tag: then the closing one
-    stands alone on its line.  The text stays where nothing follows, or where the file has such a tag itself."""
+    """Return the reply without the reasoning that it begins with.  Some servers take off the opening tag: then the
+    closing one stands alone on its line.  The text stays where nothing follows, or where the file has such a tag
+    itself."""
     for tag in THOUGHTS:
         thoughts, closing, rest = text.partition(f"</{tag}>")
         if not closing or not rest.strip() or closing in original:
@@ -49,7 +50,7 @@ def _without_thoughts(text: str, original: str) -> str:
 
 
 def _unwrapped(text: str, signs: Sequence[str]) -> str:
-    """The edit in the JSON of a tool call: its only string with signs of an edit."""
+    """Return the edit in the JSON of a tool call: its only string with signs of an edit."""
     if not opens_json(text) or not any(sign in text for sign in signs) or has_pair(text):
         return text
     try:
@@ -67,8 +68,8 @@ def _unwrapped(text: str, signs: Sequence[str]) -> str:
 
 
 def _unnumbered(lines: list[str], file: FileLines) -> list[str]:
-    """The lines, with the numbers taken off that stand before all code of a fence, or of the whole text, one after the
-    other; only where the file has a line without its number, and none with it."""
+    """Return the lines, with the numbers taken off that stand before all code of a fence, or of the whole text, one
+    after the other; only where the file has a line without its number, and none with it."""
     found = list(lines)
     for stretch in [fence.body for fence in find_fences(lines)] or [range(len(lines))]:
         at = [k for k in stretch if lines[k].strip()]
@@ -81,7 +82,7 @@ def _unnumbered(lines: list[str], file: FileLines) -> list[str]:
 
 
 def _read_numbered(lines: Sequence[str]) -> list[str]:
-    """Lines that are numbered one after the other, without their numbers; none of any others."""
+    """Return lines that are numbered one after the other, without their numbers; none of any others."""
     matches = [match for line in lines if len(line) <= MAX_PROSE and (match := _NUMBERED.match(line)) is not None]
     numbers = [int(match["number"][:9]) for match in matches]
     if len(lines) < 2 or len(matches) < len(lines) or any(b != a + 1 for a, b in pairwise(numbers)):
@@ -90,7 +91,8 @@ def _read_numbered(lines: Sequence[str]) -> list[str]:
 
 
 def _movable_fences(lines: Sequence[str], file: FileLines) -> list[range]:
-    """The fences; none of them if a line of the file stands outside, so that they may be text of the file too."""
+    """Return the fences; none of them if a line of the file stands outside, so that they may be text of the file
+    too."""
     fences = [range(fence.opening, min(fence.closing + 1, len(lines))) for fence in find_fences(lines)]
     if not any(lines[fence.start][:1] in (" ", "\t") for fence in fences):
         return fences
@@ -101,7 +103,7 @@ def _movable_fences(lines: Sequence[str], file: FileLines) -> list[range]:
 
 
 def _unindented(lines: Sequence[str], edits: Sequence[range], file: FileLines) -> list[str]:
-    """The lines, with fenced text and `edits` inside list items moved to the left edge."""
+    """Return the lines, with fenced text and `edits` inside list items moved to the left edge."""
     found = list(lines)
     for stretch in [*_movable_fences(lines, file), *edits]:
         line = found[stretch.start]

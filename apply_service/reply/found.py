@@ -42,7 +42,7 @@ class FoundEdit:
     """Whether the edit is a patch, read for all of its files."""
 
     def but(self, check: str, warning: str) -> FoundEdit:
-        """The same edit with one more warning."""
+        """Return the same edit with one more warning."""
         return replace(self, findings=(*self.findings, Verdict(check, "warning", warning)))
 
 
@@ -81,7 +81,7 @@ class OpenReply:
         return orders_behind(self.reply)
 
     def named_files(self, known: Collection[str]) -> tuple[str, ...]:
-        """The files that the edit in the reply's format names."""
+        """Return the files that the edit in the reply's format names."""
         found = self.speaker.paths
         # Where marks that a snippet holds could be read, its fences are taken at their word.
         if self.speaker.is_snippet and any(one.is_snippet for one in self.formats.values() if one.has_marks):
@@ -94,11 +94,12 @@ class OpenReply:
         return tuple(dict.fromkeys(found))
 
     def parts(self) -> Mapping[str, str]:
-        """The part of each file; none where a file has a fence of its own, so that each has to read the reply."""
+        """Return the part of each file; none where a file has a fence of its own, so that each has to read the
+        reply."""
         return {} if any(found.whole_files for found in self.formats.values()) else self.speaker.parts()
 
     def edit(self, name: str, part: ReadPart) -> FoundEdit:
-        """What the format read, with reports of the parts left out: prose as a remark, code and other files as
+        """Return what the format read, with reports of the parts left out: prose as a remark, code and other files as
         warnings."""
         reply, found = self.reply, self.formats[name]
         foreign = self._parts_of_others(name)
@@ -109,7 +110,7 @@ class OpenReply:
         return FoundEdit(name, part.update, "\n".join(reply.lines[at] for at in left), findings)
 
     def _parts_of_others(self, name: str) -> list[FilePart]:
-        """What is another file's is not left out, where the reply has a part for this file."""
+        """Return what is another file's is not left out, where the reply has a part for this file."""
         path, named = self.reply.path, [fence for fence in self.reply.plain_fences if fence.path]
         own = {*self.formats[name].paths, *(fence.path or "" for fence in named)}
         if not any(is_same_file(one, path) for one in own):
@@ -120,7 +121,7 @@ class OpenReply:
 
 
 def _is_usual(line: str) -> bool:
-    """Whether a line needs no remark when it is left out."""
+    """Tell whether a line needs no remark when it is left out."""
     if line.strip() in ("", "...", "…") or is_call(line):
         return True
     return is_fence(line) or fence_tag(line) is not None or named_path(line) is not None
@@ -152,7 +153,7 @@ def _ends_statement(reply: ReplyLines, at: int) -> bool:
 
 
 def _tell_files(found: Recognised, others: Iterable[str | None]) -> Iterator[Verdict]:
-    """A report of the other files, but of one alone that has the name of this file under another folder."""
+    """Yield a report of the other files, but of one alone that has the name of this file under another folder."""
     path, named = found.reply.path, found.paths
     is_own = path is not None and any(is_same_file(one, path) for one in named)
     is_moved = not is_own and len({*named}) == 1 and has_same_name(named[0], path)

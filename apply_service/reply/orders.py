@@ -56,24 +56,24 @@ MAX_BEHIND = 20
 
 # -- what words say of a fence -----------------------------------------------------------------------------------------
 def lead(reply: ReplyLines, fence: Fence) -> str:
-    """The last line above a fence that is not blank."""
+    """Return the last line above a fence that is not blank."""
     return next((reply.lines[at] for at in range(fence.opening - 1, -1, -1) if reply.lines[at].strip()), "")
 
 
 def is_foreign(reply: ReplyLines, fence: Fence) -> bool:
-    """Whether the words above the fence speak of another file."""
+    """Tell whether the words above the fence speak of another file."""
     is_named = fence.path is not None and not fence.is_surely_named and not is_same_file(fence.path, reply.path)
     return is_named or _OTHER_FILE.search(lead(reply, fence)[:MAX_PROSE]) is not None
 
 
 def is_suggested(reply: ReplyLines, fence: Fence) -> bool:
-    """Whether the fence has code for a case that may never come ("If that is too many, use:")."""
+    """Tell whether the fence has code for a case that may never come ("If that is too many, use:")."""
     last = _SENTENCE_END.split(lead(reply, fence)[:MAX_PROSE])[-1]
     return fence.path is None and _SUGGESTION.match(last) is not None
 
 
 def shows_usage(reply: ReplyLines, fence: Fence) -> bool:
-    """Whether the fence shows how to try the code: the line above says so, and the file has none of it."""
+    """Tell whether the fence shows how to try the code: the line above says so, and the file has none of it."""
     above = [line for line in reply.lines[max(0, fence.opening - 2) : fence.opening] if line.strip()]
     is_named = fence.path is not None and fence.is_surely_named
     return not is_named and above != [] and leads_to_usage(above[-1]) and not reply.shows_file(fence)
@@ -94,7 +94,8 @@ def orders_above(reply: ReplyLines, fence: Fence) -> tuple[list[str], str]:
 
 
 def _parted(sentences: Sequence[str], text: str) -> tuple[list[str], str]:
-    """The sentences of a text that tell to delete something, and the others as one order ("" if they are none)."""
+    """Return the sentences of a text that tell to delete something, and the others as one order ("" if they are
+    none)."""
     apart = [one for one in sentences if one.endswith(".") and asks_to_delete(one) and reads_as_english(one)]
     if len(apart) == len(sentences) and not any(map(_ORDER_BEHIND.match, apart)):
         return [], text if is_order(text) else ""
@@ -106,8 +107,8 @@ def _parted(sentences: Sequence[str], text: str) -> tuple[list[str], str]:
 
 
 def _as_orders(sentence: str) -> list[str]:
-    """A sentence above code as orders: one that first tells to delete something as two, and leave to delete the one
-    thing that it quotes as an order to do so; any other as it is."""
+    """Return a sentence above code as orders: one that first tells to delete something as two, and leave to delete the
+    one thing that it quotes as an order to do so; any other as it is."""
     parts = [sentence]
     first, *rest = _NEXT_ORDER.split(sentence, maxsplit=1)
     if rest and sentence.endswith(":") and asks_to_delete(first):
@@ -121,14 +122,14 @@ def _as_orders(sentence: str) -> list[str]:
 
 
 def _paragraph_above(reply: ReplyLines, row: int) -> tuple[int, int]:
-    """The first line of the last paragraph above `row`, and one past its last line."""
+    """Return the first line of the last paragraph above `row`, and one past its last line."""
     stop = next((at + 1 for at in range(row - 1, -1, -1) if reply.lines[at].strip()), 0)
     least = max(0, stop - MAX_PROSE)
     return next((at + 1 for at in range(stop - 1, least - 1, -1) if not reply.lines[at].strip()), least), stop
 
 
 def orders_behind(reply: ReplyLines) -> list[str]:
-    """The orders in the prose at the reply's end that tell to change something more."""
+    """Return the orders in the prose at the reply's end that tell to change something more."""
     found: list[str] = []
     stop = len(reply.lines)
     for _ in range(MAX_BEHIND):
@@ -150,7 +151,7 @@ def orders_behind(reply: ReplyLines) -> list[str]:
 
 
 def _sentences_to_obey(text: str) -> list[str]:
-    """The sentences of a paragraph that tell to change something; one with several orders as several."""
+    """Return the sentences of a paragraph that tell to change something; one with several orders as several."""
     orders: list[str] = []
     for sentence in filter(_ORDER_BEHIND.match, _SENTENCE_END.split(text)):
         parts = _NEXT_ORDER.split(sentence.rstrip(".!"))
@@ -159,23 +160,24 @@ def _sentences_to_obey(text: str) -> list[str]:
 
 
 def added_import(order: str) -> str | None:
-    """The import that an order quotes and tells to add."""
+    """Return the import that an order quotes and tells to add."""
     match = _ADDED_CODE.match(order)
     return match["code"] if match is not None and is_import(match["code"]) else None
 
 
 def is_of_code(order: str) -> bool:
-    """Whether the order speaks of the code of the edit ("Add this to ...")."""
+    """Tell whether the order speaks of the code of the edit ("Add this to ...")."""
     return _OF_THIS_CODE.match(order) is not None
 
 
 def is_deletion(order: str) -> bool:
-    """Whether the order tells for certain to delete something."""
+    """Tell whether the order tells for certain to delete something."""
     return asks_to_delete(order) and _WISH.search(order) is None and reads_as_english(order)
 
 
 def repeats(reply: ReplyLines, update: str) -> list[str]:
-    """The sentence around the edit that asks for the same change of something else in the file, if there is one."""
+    """Return the sentence around the edit that asks for the same change of something else in the file, if there is
+    one."""
     inside = reply.within((fence.opening, fence.closing) for fence in reply.fences)
     outside = (line for at, line in enumerate(reply.lines) if at not in inside and "`" in line)
     asking = (one for one in outside if len(one) <= MAX_PROSE and _REPEATS.search(one.strip()) is not None)

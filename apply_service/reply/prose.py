@@ -34,7 +34,7 @@ _TEXT_NODES = ("string", "comment", "heredoc", "template", "text", "raw")
 
 
 def find_prose(lines: Sequence[str], original: Sequence[str], language: str | None, *, is_text: bool) -> list[range]:
-    """The paragraphs of prose among the lines of a reply, as ranges of lines.
+    """Return the paragraphs of prose among the lines of a reply, as ranges of lines.
 
     `is_text`: the file is prose itself.  Then only an order in the first paragraph counts.
     """
@@ -60,13 +60,13 @@ def find_prose(lines: Sequence[str], original: Sequence[str], language: str | No
 
 
 def join(lines: Sequence[str], span: range) -> str:
-    """The lines of a paragraph as one."""
+    """Return the lines of a paragraph as one."""
     return " ".join(lines[at].strip() for at in span)
 
 
 def _paragraphs(lines: Sequence[str]) -> list[range]:
-    """The runs of lines at the left edge that begin behind a blank line: up to the next blank line, or up to a line
-    that ends with ":"."""
+    """Return the runs of lines at the left edge that begin behind a blank line: up to the next blank line, or up to a
+    line that ends with ":"."""
     found = []
     for is_blank, run in groupby(range(len(lines)), key=lambda at: not lines[at].strip()):
         at = [*run]
@@ -78,8 +78,8 @@ def _paragraphs(lines: Sequence[str]) -> list[range]:
 
 
 def _is_refused(text: str, original: Sequence[str], language: str | None) -> bool:
-    """Whether the language does not take the text: alone, or below the file.  A language without a grammar takes none,
-    unless it is one of markup or unknown."""
+    """Tell whether the language does not take the text: alone, or below the file.  A language without a grammar takes
+    none, unless it is one of markup or unknown."""
     alone = parse(text, language)
     if alone is None:
         return find_language(language) is not None and language not in _MARKUP
@@ -90,7 +90,7 @@ def _is_refused(text: str, original: Sequence[str], language: str | None) -> boo
 
 
 def _is_in_text(tree: SyntaxTree, row: int) -> bool:
-    """Whether a text that the grammar knows began above the row."""
+    """Tell whether a text that the grammar knows began above the row."""
     node = tree.root.descendant_for_point_range((row, 0), (row, 0))
     while node is not None and node.parent is not None:
         if any(kind in node.type for kind in _TEXT_NODES) and node.start_point[0] < row:
@@ -100,7 +100,7 @@ def _is_in_text(tree: SyntaxTree, row: int) -> bool:
 
 
 def _in_strings(lines: Sequence[str], found: Sequence[range], language: str | None) -> list[bool]:
-    """Whether each paragraph stands inside a string, a comment or a text of markup.
+    """Tell whether each paragraph stands inside a string, a comment or a text of markup.
 
     It does by the grammar, which reads the reply without these paragraphs, or if the signs of a string are not in pairs
     above or below.  An order may stand beside a lone quote.

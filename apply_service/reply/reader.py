@@ -28,7 +28,7 @@ from apply_service.types import DOUBT, Prediction, Verdict
 def read_reply(
     text: str, *, original: str, path: str | None = None, language: str | None = None, named: str | None = None
 ) -> FoundEdit:
-    """The edit of the file at `path` in a reply.  `named`: the format that the caller says it has.  Raises
+    """Return the edit of the file at `path` in a reply.  `named`: the format that the caller says it has.  Raises
     UnknownEditFormat: the service does not know the format `named`; MalformedEdit: the reply has edits of several files
     or several texts, and it is unclear which is for this file."""
     opened = OpenReply(text, original, path, language)
@@ -36,8 +36,8 @@ def read_reply(
 
 
 def detect_format(update: str, *, named: str | None, original: str = "") -> str:
-    """The registry's name of the format of a reply's edit.  `update` has LF line ends.  Raises UnknownEditFormat: the
-    service does not know the format `named`."""
+    """Return the registry's name of the format of a reply's edit.  `update` has LF line ends.  Raises
+    UnknownEditFormat: the service does not know the format `named`."""
     if named is None:
         return OpenReply(update, original).format
     if named not in EDIT_FORMATS:
@@ -51,7 +51,7 @@ def detect_format(update: str, *, named: str | None, original: str = "") -> str:
 
 
 def named_files(text: str, known: Collection[str] = ()) -> tuple[str, ...]:
-    """The files that a reply says it edits, in the order of the reply.
+    """Return the files that a reply says it edits, in the order of the reply.
 
     A file that only the sentence above a fence mentions counts if it is one of the `known` files.
     """
@@ -59,7 +59,7 @@ def named_files(text: str, known: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def read_patch_reply(text: str, originals: Iterable[str] = ()) -> FoundEdit:
-    """The edit in a reply over several files.
+    """Return the edit in a reply over several files.
 
     A patch comes without the text around it.  For any other format `update` is the whole reply: the caller reads for
     each file its part in `parts`, or the whole reply if there are no parts.
@@ -76,7 +76,7 @@ def read_patch_reply(text: str, originals: Iterable[str] = ()) -> FoundEdit:
 
 
 def name_finding(edit: FoundEdit, prediction: Prediction) -> Verdict | None:
-    """A warning if the first line of a snippet was left out because it looks like the file's name."""
+    """Return a warning if the first line of a snippet was left out because it looks like the file's name."""
     if edit.format != SNIPPET:
         return None
     lines = edit.update.split("\n")
@@ -89,15 +89,15 @@ def name_finding(edit: FoundEdit, prediction: Prediction) -> Verdict | None:
 
 
 def _not_done(opened: OpenReply, name: str, edit: FoundEdit) -> list[str]:
-    """The orders behind the edit that are no part of it; a snippet has those that the merger carries out."""
+    """Return the orders behind the edit that are no part of it; a snippet has those that the merger carries out."""
     carries_out = name == SNIPPET and not is_signed(opened.reply.original.split("\n"), edit.update.split("\n"))
     done = edit.update if carries_out else ""
     return [one for one in opened.orders if one.rstrip(".!") not in done and (added_import(one) or one) not in done]
 
 
 def _read(opened: OpenReply, name: str) -> FoundEdit:
-    """The reply as the format of that name.  An order behind the edit is doubted: only some are carried out, and none
-    beside a format that says exactly what changes."""
+    """Return the reply as the format of that name.  An order behind the edit is doubted: only some are carried out, and
+    none beside a format that says exactly what changes."""
     reply, found = opened.reply, opened.formats[name]
     if not found.is_snippet:
         edit = opened.edit(name, found.read())

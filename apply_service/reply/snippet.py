@@ -52,8 +52,8 @@ class Piece(NamedTuple):
 
 
 def read_snippet(opened: OpenReply) -> FoundEdit:
-    """The snippet of this file.  Raises MalformedEdit: the reply is for several files, and it is unclear which of them
-    is this one, or it is prose alone that does not tell to delete anything."""
+    """Return the snippet of this file.  Raises MalformedEdit: the reply is for several files, and it is unclear which
+    of them is this one, or it is prose alone that does not tell to delete anything."""
     reply = opened.reply
     fences = own_fences(opened)
     if not fences and _may_wrap_page(reply):
@@ -78,14 +78,14 @@ def read_snippet(opened: OpenReply) -> FoundEdit:
 
 
 def _may_wrap_page(reply: ReplyLines) -> bool:
-    """Whether a fence may stand around all of a new page, which has fences itself."""
+    """Tell whether a fence may stand around all of a new page, which has fences itself."""
     found = reply.plain_fences
     is_new_page = reply.is_prose_file and reply.is_new_file and len(found) > 1
     return is_new_page and found[0].opening == 0 and found[-1].closing >= len(reply.lines) - 2
 
 
 def _may_be_file(reply: ReplyLines, fences: Sequence[Fence], body: Sequence[str]) -> bool:
-    """Whether a fence alone, without markers and of no other file, may hold the whole file."""
+    """Tell whether a fence alone, without markers and of no other file, may hold the whole file."""
     if len(fences) > 1 or reply.is_prose_file or _wrong_names(reply, fences):
         return False
     return not any(is_marker(line) or is_fence(line) for line in body)
@@ -97,7 +97,7 @@ def _other_fences(reply: ReplyLines, fences: Sequence[Fence]) -> list[Fence]:
 
 
 def _warnings(reply: ReplyLines, fences: Sequence[Fence]) -> Iterator[tuple[str, str]]:
-    """What is doubtful in the choice of the fences, each with the name of its check."""
+    """Yield what is doubtful in the choice of the fences, each with the name of its check."""
     left = (fence for fence in _other_fences(reply, fences) if is_foreign(reply, fence))
     if reply.path is not None and (foreign := next(left, None)) is not None:
         told = lead(reply, foreign)[:80]
@@ -117,8 +117,8 @@ def _wrong_names(reply: ReplyLines, fences: Sequence[Fence]) -> list[str]:
 
 # -- which fences ------------------------------------------------------------------------------------------------------
 def own_fences(opened: OpenReply) -> list[Fence]:
-    """The fences that hold the snippet of this file, without the prose around them; none where the fences are text of
-    the file.  Raises MalformedEdit: the fences name several files, and none of them is known to be this one."""
+    """Return the fences that hold the snippet of this file, without the prose around them; none where the fences are
+    text of the file.  Raises MalformedEdit: the fences name several files, and none of them is known to be this one."""
     reply, fences = opened.reply, list(opened.reply.plain_fences)
     if opened.format == SNIPPET and reply.has_own_fence:  # blocks are then of other files
         in_blocks = reply.within(block[:2] for block in opened.blocks)
@@ -134,7 +134,7 @@ def own_fences(opened: OpenReply) -> list[Fence]:
 
 
 def _are_text(reply: ReplyLines, fences: Sequence[Fence]) -> bool:
-    """Whether the fences are text of the file, which stands around them as well."""
+    """Tell whether the fences are text of the file, which stands around them as well."""
     outside = [at for at, line in enumerate(reply.lines) if at not in reply.fenced and line.strip()]
     if any(map(reply.is_of_file, outside)):
         return True
@@ -149,8 +149,8 @@ def _are_text(reply: ReplyLines, fences: Sequence[Fence]) -> bool:
 
 
 def _without_asides(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
-    """The fences without commands, without the usage of the code, and without code for a case that may never come; of
-    each kind all of them if nothing else were left."""
+    """Return the fences without commands, without the usage of the code, and without code for a case that may never
+    come; of each kind all of them if nothing else were left."""
     if len(fences) > 1 and not (reply.path or "").endswith(SCRIPTS):
         fences = [fence for fence in fences if fence.language not in SHELLS] or fences
     fences = [fence for fence in fences if not shows_usage(reply, fence)] or fences
@@ -158,7 +158,7 @@ def _without_asides(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
 
 
 def _named_inside(reply: ReplyLines, fence: Fence) -> Fence:
-    """The fence with the path that a comment in its first line names."""
+    """Return the fence with the path that a comment in its first line names."""
     first = reply.lines[fence.opening + 1] if fence.body else ""
     is_note = strip_comment(first).is_comment and not reply.is_of_file(fence.opening + 1)
     path = named_path(first) if is_note else None
@@ -166,7 +166,7 @@ def _named_inside(reply: ReplyLines, fence: Fence) -> Fence:
 
 
 def _named_ones(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
-    """The fences that name the file and those that name none; all of them if none names this file.  Raises
+    """Return the fences that name the file and those that name none; all of them if none names this file.  Raises
     MalformedEdit: they name several files."""
     named = {fence.path for fence in fences if fence.path is not None}
     mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, reply.path)]
@@ -185,7 +185,7 @@ def _named_ones(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
 
 
 def _without_quotes(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
-    """The fences without those of another file, and without those that only quote the file; all of them if none
+    """Return the fences without those of another file, and without those that only quote the file; all of them if none
     were left."""
     mine = [fence for fence in fences if reply.path is None or not is_foreign(reply, fence)]
     if not mine or _replaced(reply, mine):
@@ -196,7 +196,7 @@ def _without_quotes(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
 
 
 def _quotes(reply: ReplyLines, fence: Fence) -> bool:
-    """Whether the file has the text of the fence as it is, and something in it says more than a bracket."""
+    """Tell whether the file has the text of the fence as it is, and something in it says more than a bracket."""
     says = any(sum(map(str.isalnum, reply.lines[at])) >= MIN_KNOWN for at in fence.body)
     return says and reply.file.stands(_body(reply, [fence]), Likeness.TRAILING)
 
@@ -214,15 +214,15 @@ def _replaced(reply: ReplyLines, fences: Sequence[Fence]) -> list[str]:
 
 # -- code and its orders -----------------------------------------------------------------------------------------------
 def _body(reply: ReplyLines, fences: Sequence[Fence]) -> list[str]:
-    """The text of the fences.  With several fences, their fence lines stay as the gaps between them."""
+    """Return the text of the fences.  With several fences, their fence lines stay as the gaps between them."""
     if len(fences) == 1:
         return [reply.lines[at] for at in fences[0].body]
     return [line for f in fences for line in reply.lines[f.opening : f.closing + 1]]
 
 
 def _pieces(opened: OpenReply, fences: Sequence[Fence]) -> list[Piece]:
-    """The code of each fence with the order above it.  An order to delete is a piece of its own without code, if it
-    ends with "." or stands behind the last fence; there an order may also quote the import that it adds."""
+    """Return the code of each fence with the order above it.  An order to delete is a piece of its own without code, if
+    it ends with "." or stands behind the last fence; there an order may also quote the import that it adds."""
     reply = opened.reply
     pieces: list[Piece] = []
     for fence in fences:
@@ -241,7 +241,7 @@ def _pieces(opened: OpenReply, fences: Sequence[Fence]) -> list[Piece]:
 
 
 def _written(reply: ReplyLines, pieces: Sequence[Piece]) -> list[str]:
-    """The text of code parts, each in a fence below its order: a line of its own, or "" for none."""
+    """Return the text of code parts, each in a fence below its order: a line of its own, or "" for none."""
     sign = "`" * max(3, *(len(line) - len(line.lstrip("`")) + 1 for line in reply.lines))
     found: list[str] = []
     for order, code in pieces:
@@ -250,9 +250,9 @@ def _written(reply: ReplyLines, pieces: Sequence[Piece]) -> list[str]:
 
 
 def read_unfenced(opened: OpenReply) -> FoundEdit:
-    """The snippet without the prose that stands around it without fences.  Several code parts with their orders come in
-    fences, each below its order.  Raises MalformedEdit: there is nothing but prose, and it does not tell to delete
-    anything."""
+    """Return the snippet without the prose that stands around it without fences.  Several code parts with their orders
+    come in fences, each below its order.  Raises MalformedEdit: there is nothing but prose, and it does not tell to
+    delete anything."""
     reply = opened.reply
     prose = find_prose(reply.lines, reply.original.split("\n"), reply.language, is_text=reply.is_prose_file)
     if not prose:
@@ -275,7 +275,7 @@ def read_unfenced(opened: OpenReply) -> FoundEdit:
 
 
 def _between(reply: ReplyLines, prose: Sequence[range]) -> list[tuple[str, range]]:
-    """The code between paragraphs of prose, each with the order above it; an order to delete may have none."""
+    """Return the code between paragraphs of prose, each with the order above it; an order to delete may have none."""
     pieces: list[tuple[str, range]] = []
     order, start = "", 0
     for span in [*prose, range(len(reply.lines), len(reply.lines))]:

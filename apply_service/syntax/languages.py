@@ -118,12 +118,12 @@ BY_EXTENSION = {end.lower(): language for language in reversed(LANGUAGES) for en
 
 
 def find_language(name: str | None) -> Language | None:
-    """The language that goes by `name` (canonical or alias, any case), or None."""
+    """Return the language that goes by `name` (canonical or alias, any case), or None."""
     return BY_NAME.get(name.strip().lower()) if name else None
 
 
 def language_of_path(path: str | None) -> Language | None:
-    """The language of a file by its name; both kinds of slashes count."""
+    """Return the language of a file by its name; both kinds of slashes count."""
     if not path:
         return None
     filename = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
@@ -135,8 +135,8 @@ def language_of_path(path: str | None) -> Language | None:
 
 
 def detect_language(*, name: str | None = None, path: str | None = None) -> str | None:
-    """The canonical name for a declared language and a path; None if neither is known.  The declared language wins, but
-    TypeScript in a `.tsx` file is TSX."""
+    """Return the canonical name for a declared language and a path; None if neither is known.  The declared language
+    wins, but TypeScript in a `.tsx` file is TSX."""
     declared, by_path = find_language(name), language_of_path(path)
     if declared is None:
         return by_path.name if by_path is not None else None
@@ -146,7 +146,7 @@ def detect_language(*, name: str | None = None, path: str | None = None) -> str 
 
 @cache
 def load_grammar(name: str | None) -> tree_sitter.Language | None:
-    """The tree-sitter grammar of a language; None if it has none."""
+    """Return the tree-sitter grammar of a language; None if it has none."""
     language = find_language(name)
     if language is None or language.grammar is None:
         return None
@@ -156,7 +156,7 @@ def load_grammar(name: str | None) -> tree_sitter.Language | None:
 
 @cache
 def load_query(name: str) -> tree_sitter.Query | None:
-    """The query of a language with a grammar.  Its captures:
+    """Return the query of a language with a grammar.  Its captures:
 
     - @function, @class, @module, @block, @key, @section, @element: a scope of that kind, with @name and @body.  Without
       @name, its first line is its name.

@@ -58,7 +58,7 @@ class Scope(NamedTuple):
 
 
 def is_fallback(text: str, language: str | None) -> bool:
-    """Whether the scopes of `text` come from indentation: there is no grammar, or `parse` refuses the text."""
+    """Tell whether the scopes of `text` come from indentation: there is no grammar, or `parse` refuses the text."""
     return parse(text, language) is None
 
 
@@ -68,7 +68,7 @@ Found = dict[tuple[int, int], tuple[str, tree_sitter.Node, tree_sitter.Node | No
 
 @lru_cache(maxsize=CACHED_TREES)
 def find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
-    """The scopes of `text` (LF line ends), outer before inner, in order of their first line.
+    """Return the scopes of `text` (LF line ends), outer before inner, in order of their first line.
 
     Cost: 1 to 10 ms for 1,500 lines, linear in the length; cached like the trees.
     """
@@ -96,7 +96,7 @@ def find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
 
 
 def _declared(tree: SyntaxTree, node: tree_sitter.Node, name: tree_sitter.Node) -> str:
-    """The name of a scope; that of a trait's implementation names both."""
+    """Return the name of a scope; that of a trait's implementation names both."""
     if node.type == "impl_item" and (trait := node.child_by_field_name("trait")) is not None:
         return f"{tree.text_of(trait)} for {tree.text_of(name)}"
     return plain_name(tree, name)
@@ -123,7 +123,7 @@ def _match(query: tree_sitter.Query, root: tree_sitter.Node) -> tuple[dict[int, 
 
 
 def plain_name(tree: SyntaxTree, name: tree_sitter.Node) -> str:
-    """The plain name in a name node: `*Foo::bar(int a)` is `Foo::bar`, `<div id="main">` is `div#main`."""
+    """Return the plain name in a name node: `*Foo::bar(int a)` is `Foo::bar`, `<div id="main">` is `div#main`."""
     text = tree.text_of(name)
     if tree.language in ("c", "cpp"):
         declarator = (text if "operator" in text else text.split("=", 1)[0]).strip()
@@ -150,7 +150,8 @@ class ScopeLines:
         self._line_comment = language.line_comment or ("\0",)
 
     def measure(self, node: tree_sitter.Node, body: tree_sitter.Node | None, start: int) -> Scope:
-        """The scope of `node`, still without its declared name.  `start`: the first row with its wrapper (`export`)."""
+        """Return the scope of `node`, still without its declared name.  `start`: the first row with its wrapper
+        (`export`)."""
         header = self._header_row(node, body)
         end = max(self._end(node, header), header + 1)
         body_start = header + 1
@@ -172,8 +173,9 @@ class ScopeLines:
         return self._unnamed(header, start, end, body_start, end - has_closer)
 
     def measure_indented(self) -> list[Scope]:
-        """The scopes of a text without a syntax tree, outer before inner.  A line is a header if the next line that is
-        not blank is indented deeper.  A closing line (`}`, `end`) at the header's indentation ends the scope."""
+        """Return the scopes of a text without a syntax tree, outer before inner.  A line is a header if the next line
+        that is not blank is indented deeper.  A closing line (`}`, `end`) at the header's indentation ends the
+        scope."""
         scopes: list[Scope] = []
         open_scopes: list[tuple[int, int]] = []
         rows = [
@@ -195,7 +197,8 @@ class ScopeLines:
         return scopes
 
     def _unnamed(self, header: int, start: int, end: int, body_start: int, body_end: int) -> Scope:
-        """A block at top level with these lines, and with the comments and attributes that touch it from above."""
+        """Return a block at top level with these lines, and with the comments and attributes that touch it from
+        above."""
         lead = start
         while lead > 0 and start - lead < MAX_LEAD_LINES:
             row, line = lead - 1, self._stripped[lead - 1]
@@ -216,12 +219,12 @@ class ScopeLines:
         return Scope(name, "block", start, end, header, body_start, body_end, lead, None)
 
     def _indent(self, row: int) -> str:
-        """The white space before a line's text; all of a blank line."""
+        """Return the white space before a line's text; all of a blank line."""
         line, text = self._lines[row], self._stripped[row]
         return line[: line.index(text[0])] if text else line
 
     def _header_row(self, node: tree_sitter.Node, body: tree_sitter.Node | None) -> int:
-        """The first row that is not an attribute or annotation inside the node."""
+        """Return the first row that is not an attribute or annotation inside the node."""
         row, last = node.start_point[0], (body or node).start_point[0]
         if last == row or ATTRIBUTE.match(self._lines[row]) is None:
             return row

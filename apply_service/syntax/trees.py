@@ -62,14 +62,14 @@ class SyntaxTree(NamedTuple):
     language: str
 
     def text_of(self, node: tree_sitter.Node) -> str:
-        """The text that a node covers."""
+        """Return the text that a node covers."""
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 
 @lru_cache(maxsize=CACHED_TREES)
 def parse(text: str, language: str | None) -> SyntaxTree | None:
-    """The tree of `text`, with the rows of `text.split("\\n")`; None without a grammar, or for a text that is too long
-    or looks hostile.
+    """Return the tree of `text`, with the rows of `text.split("\\n")`; None without a grammar, or for a text that is
+    too long or looks hostile.
 
     If the grammar finds errors and that of a dialect (TypeScript: TSX, C: C++) finds none, the tree is the dialect's.
     """
@@ -101,7 +101,8 @@ def _parse_with(text: str, language: str) -> SyntaxTree | None:
 
 
 def _parse_counted(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Node | None:
-    """The root, or None if the parser hangs.  A hanging parser reads on and on, until it gets the end of the text."""
+    """Return the root, or None if the parser hangs.  A hanging parser reads on and on, until it gets the end of the
+    text."""
     views: dict[int, memoryview] = {}
     end = memoryview(b"")
     n_left = MAX_READS * (len(source) // READ_BYTES + 1)
@@ -123,7 +124,7 @@ def _parse_counted(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Nod
 
 
 def guess_language(text: str) -> str | None:
-    """The language of a file without a name: one that has a hint in it and parses without an error."""
+    """Return the language of a file without a name: one that has a hint in it and parses without an error."""
     for name, hint in HINTS.items():
         if re.search(hint, text, re.MULTILINE):
             tree = parse(text, name)
@@ -133,8 +134,8 @@ def guess_language(text: str) -> str | None:
 
 
 def count_syntax_errors(text: str, language: str | None) -> list[int]:
-    """The lines (0-based) on which ERROR and MISSING nodes start, in order, at most `MAX_ERRORS`; empty without a
-    grammar.  Costs the parse, and a walk of the damaged part of the tree."""
+    """Return the lines (0-based) on which ERROR and MISSING nodes start, in order, at most `MAX_ERRORS`; empty without
+    a grammar.  Costs the parse, and a walk of the damaged part of the tree."""
     tree = parse(text, language)
     lines: list[int] = []
     stack = [tree.root] if tree is not None and tree.root.has_error else []
@@ -163,7 +164,7 @@ def python_error(text: str) -> SyntaxError | None:
 
 
 def breaks_syntax(original: str, merged: str, language: str | None) -> bool:
-    """Whether the original parses and the merged text does not; never if the grammar is only an approximation."""
+    """Tell whether the original parses and the merged text does not; never if the grammar is only an approximation."""
     if language in APPROXIMATE or merged == original:
         return False
     if language == "python":

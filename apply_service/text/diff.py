@@ -40,7 +40,7 @@ class ChangedLines(NamedTuple):
 
 
 def diff_lines(old: Sequence[str], new: Sequence[str]) -> list[ChangedLines]:
-    """The changes that turn `old` into `new`, in order, with at least one common line between any two."""
+    """Return the changes that turn `old` into `new`, in order, with at least one common line between any two."""
     numbers: dict[str, int] = {}
     a = [numbers.setdefault(line, len(numbers)) for line in old]
     b = [numbers.setdefault(line, len(numbers)) for line in new]
@@ -78,7 +78,7 @@ def _align(a: Sequence[int], b: Sequence[int], stretch: ChangedLines, *, may_cut
 
 
 def _anchors(a: Sequence[int], b: Sequence[int], stretch: ChangedLines) -> list[tuple[int, int]]:
-    """Places of lines that occur once on both sides, as the longest chain that rises on both."""
+    """Return places of lines that occur once on both sides, as the longest chain that rises on both."""
     a0, a1, b0, b1 = stretch
     count_a, count_b = Counter(a[a0:a1]), Counter(b[b0:b1])
     place = {line: j for j, line in enumerate(b[b0:b1], b0)}
@@ -100,7 +100,7 @@ def _anchors(a: Sequence[int], b: Sequence[int], stretch: ChangedLines) -> list[
 
 
 def _slide(old: Sequence[str], new: Sequence[str], change: ChangedLines, floor: int, ceiling: int) -> ChangedLines:
-    """A pure insertion or deletion moved, within the room that equal lines give it, to where a reader would cut:
+    """Return a pure insertion or deletion moved, within the room that equal lines give it, to where a reader would cut:
     best before shallow text right after a blank line."""
     a0, a1, b0, b1 = change
     if a0 != a1 and b0 != b1:
@@ -138,14 +138,15 @@ class FileNames:
 
 
 def unified_diff_text(original: str, merged: str, path: str) -> str:
-    """The diff; empty where the texts are equal.  An empty original is a new file, as everywhere in the service."""
+    """Return the diff; empty where the texts are equal.  An empty original is a new file, as everywhere in the
+    service."""
     if original == merged:
         return ""
     return change_diff_text(original, merged, FileNames(None if original == "" else path, path))
 
 
 def change_diff_text(original: str, merged: str, names: FileNames) -> str:
-    """The diff of a change that may also create, delete, move or copy the file, or set its mode.
+    """Return the diff of a change that may also create, delete, move or copy the file, or set its mode.
 
     Lines end at `\\n` alone, as git has it: the `\\r` of a CRLF file is part of the diff's lines.
     """
@@ -173,7 +174,7 @@ def change_diff_text(original: str, merged: str, names: FileNames) -> str:
 
 
 def _quote(path: str) -> str:
-    """The path as git quotes it: in C style where it holds quotes, backslashes or control characters."""
+    """Return the path as git quotes it: in C style where it holds quotes, backslashes or control characters."""
     quoted = re.sub(r'["\\]', r"\\\g<0>", path)
     quoted = re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\{ord(found[0]):03o}", quoted)
     return path if quoted == path else f'"{quoted}"'
@@ -218,7 +219,7 @@ class TextHunk(NamedTuple):
 
 
 def text_hunks(original: str, merged: str) -> tuple[TextHunk, ...]:
-    """The hunks, in order, with at least one unchanged line between any two; empty where the texts are equal.
+    """Return the hunks, in order, with at least one unchanged line between any two; empty where the texts are equal.
 
     Positions are the Language Server Protocol's: lines end at `\\n`, `\\r\\n` or a lone `\\r`, columns count UTF-16
     units (and UTF-8 bytes beside them), and all of them are places in the original, so the edits apply together.  No
@@ -239,7 +240,7 @@ def text_hunks(original: str, merged: str) -> tuple[TextHunk, ...]:
 
 
 def _edit(first_row: int, before: str, after: str, lines: Sequence[str]) -> TextEdit:
-    """The smallest edit that makes `after` of `before`, which begins at line `first_row`."""
+    """Return the smallest edit that makes `after` of `before`, which begins at line `first_row`."""
     head = Prefix.similarity(before, after)
     head -= _splits_end(before, head) or _splits_end(after, head)
     tail = Postfix.similarity(before[head:], after[head:])

@@ -72,7 +72,7 @@ _TRYING = re.compile(
 
 
 def is_sentence(line: str) -> bool:
-    """Whether the line reads as prose around an edit ("Here is the change:")."""
+    """Tell whether the line reads as prose around an edit ("Here is the change:")."""
     if len(line) > MAX_LENGTH or line[:1] in " \t":
         return False
     text = line.strip()
@@ -80,7 +80,7 @@ def is_sentence(line: str) -> bool:
 
 
 def reads_as_english(paragraph: str) -> bool:
-    """Whether the paragraph, on one line, reads as English sentences about code: it ends with ":" or "."."""
+    """Tell whether the paragraph, on one line, reads as English sentences about code: it ends with ":" or "."."""
     text = paragraph.strip().rstrip("*_")
     if text.startswith("(") and text.endswith(")") and "(" not in text[1:]:
         text = f"{text[1:2].upper()}{text[2:-1].rstrip('.')}."
@@ -98,7 +98,7 @@ def reads_as_english(paragraph: str) -> bool:
 
 
 def is_order(paragraph: str) -> bool:
-    """Whether the paragraph tells what to do with the code that follows, or what to delete."""
+    """Tell whether the paragraph tells what to do with the code that follows, or what to delete."""
     text = paragraph.strip().rstrip("*_")
     if len(text) > MAX_PROSE:
         return False
@@ -110,24 +110,24 @@ def is_order(paragraph: str) -> bool:
 
 
 def changes_in_place(sentence: str) -> bool:
-    """Whether the sentence begins with a word that says to change something where it stands."""
+    """Tell whether the sentence begins with a word that says to change something where it stands."""
     return _CHANGES.match(sentence.lstrip("*_ ")) is not None
 
 
 def as_lead(paragraph: str) -> str:
-    """A heading or a bold line above code as the sentence that it stands for; any other paragraph as it is."""
+    """Return a heading or a bold line above code as the sentence that it stands for; any other paragraph as it is."""
     match = _HEADING.fullmatch(paragraph.strip()) if len(paragraph) <= MAX_LENGTH else None
     text = next(filter(None, match.groups()), "").strip(" *_") if match is not None else ""
     return f"{text}:" if text and not text.endswith((":", ".")) else paragraph
 
 
 def asks_to_delete(paragraph: str) -> bool:
-    """Whether the paragraph tells to delete something, with or without code that follows."""
+    """Tell whether the paragraph tells to delete something, with or without code that follows."""
     return _DELETION.search(_QUOTED.sub("§", paragraph.strip())) is not None
 
 
 def leads_to_usage(paragraph: str) -> bool:
-    """Whether the paragraph announces how to try the code or what it prints, and no code of a file."""
+    """Tell whether the paragraph announces how to try the code or what it prints, and no code of a file."""
     text = paragraph.strip().strip("*_# ")
     text = text if text.endswith(":") else f"{text}:"
     return len(text) <= MAX_PROSE and _TRYING.match(text) is not None and not is_order(text)

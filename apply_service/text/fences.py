@@ -29,7 +29,7 @@ class FenceLine(NamedTuple):
 
 
 def read_fence(line: str) -> FenceLine | None:
-    """The fence that the line is, if it is one."""
+    """Return the fence that the line is, if it is one."""
     text = line.strip() if len(line) <= MAX_LENGTH else ""
     char = text[:1]
     if char not in ("`", "~"):
@@ -57,14 +57,14 @@ def fence_tag(line: str) -> tuple[str, str] | None:
 
 
 def is_around(line: str) -> bool:
-    """Whether the line can stand around an edit without being part of it."""
+    """Tell whether the line can stand around an edit without being part of it."""
     if not line.strip() or is_fence(line) or is_sentence(line):
         return True
     return fence_tag(line) is not None or named_path(line) is not None
 
 
 def is_call(line: str) -> bool:
-    """Whether the line only hands an edit over to a program, or ends that (`apply_patch <<'EOF'`, `EOF`)."""
+    """Tell whether the line only hands an edit over to a program, or ends that (`apply_patch <<'EOF'`, `EOF`)."""
     return len(line) < MAX_LENGTH and (line.strip().startswith(CALLS) or line.strip() == "*** Begin Patch")
 
 
@@ -93,7 +93,8 @@ class Fence:
 
 
 def find_fences(lines: Sequence[str], taken: Container[int] = ()) -> list[Fence]:
-    """The outermost fences.  A fence with a title inside another opens one of its own; `taken` lines are no fences."""
+    """Return the outermost fences.  A fence with a title inside another opens one of its own; `taken` lines are no
+    fences."""
     found: list[Fence] = []
     last_tags = {tag[0]: at for at, line in enumerate(lines) if (tag := fence_tag(line)) and tag[0].startswith("/")}
     at, names_from = 0, 0
@@ -129,7 +130,8 @@ def find_fences(lines: Sequence[str], taken: Container[int] = ()) -> list[Fence]
 
 
 def page_fence(lines: Sequence[str], fences: Sequence[Fence]) -> Fence | None:
-    """The fence around a page of Markdown whose own fences, which have no title, seem to end it; None of any other."""
+    """Return the fence around a page of Markdown whose own fences, which have no title, seem to end it; None of any
+    other."""
     if len(fences) < 2 or any(fence.title or fence.path for fence in fences[1:]):
         return None
     first, closing = fences[0], fences[-1].closing

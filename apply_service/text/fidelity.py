@@ -69,7 +69,7 @@ class SourceText:
 
 
 def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
-    """The text of a file's bytes; `encode` gives the same bytes back.
+    """Return the text of a file's bytes; `encode` gives the same bytes back.
 
     UTF-16 and UTF-32 are little endian if neither a mark nor the name tells the byte order, like nearly all such files.
 
@@ -162,19 +162,19 @@ def _python_name(encoding: str) -> str:
 
 # -- line ends and byte-order marks ------------------------------------------------------------------------------------
 def normalise(text: str) -> str:
-    """The text with LF line ends and without a byte-order mark, on which the rest of the service works."""
+    """Return the text with LF line ends and without a byte-order mark, on which the rest of the service works."""
     text = text.removeprefix(MARK)
     return text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
 
 
 def split_ends(text: str) -> tuple[list[str], list[str]]:
-    """The lines of a text, like `normalise(text).split("\\n")`, and the end of each; the last line has none."""
+    """Return the lines of a text, like `normalise(text).split("\\n")`, and the end of each; the last line has none."""
     parts = re.split(r"(\r?\n)" if "\n" in text else r"(\r)", text)
     return parts[::2], [*parts[1::2], ""]
 
 
 def with_mark(text: str, encoding: str) -> str:
-    """The text of a file, with the byte-order mark if its bytes have one: a diff of the bytes quotes it."""
+    """Return the text of a file, with the byte-order mark if its bytes have one: a diff of the bytes quotes it."""
     return MARK + text if encoding.endswith(SIGNATURE) else text
 
 
@@ -193,7 +193,7 @@ def with_own_ends(text: str, raw: str) -> str:
 
 
 def restore(original_text: str, ops: Sequence[LineOp], ends: Sequence[str] | None = None) -> str:
-    """The merged text with the original's line ends.
+    """Return the merged text with the original's line ends.
 
     A kept line keeps its own end.  A new line gets the end of the line it replaces, else of the original line above it
     in the output, else of the one below, else the file's most frequent end.
@@ -212,7 +212,7 @@ def restore(original_text: str, ops: Sequence[LineOp], ends: Sequence[str] | Non
 
 
 def _ends_of(ops: Sequence[LineOp], own_ends: Sequence[str]) -> list[str]:
-    """The end of each written line.
+    """Return the end of each written line.
 
     Within a stretch of changes, a new line takes the end of the removed line with the same text.  The lines between
     such matches are paired in order: the first new line takes the end of the first removed line, and so on.
@@ -286,7 +286,7 @@ def _altered(row: int) -> AlteredBytes:
 
 
 def ops_from_texts(original_lf: str, merged_lf: str) -> tuple[LineOp, ...]:
-    """The smallest line operations between the original and any merged text, such as one that a model wrote.
+    """Return the smallest line operations between the original and any merged text, such as one that a model wrote.
 
     Both texts have LF line ends.  Added lines have no `update_line`, as their source is not known here.
     """

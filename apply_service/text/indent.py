@@ -37,7 +37,7 @@ class Reindent:
             self.table[leading(quoted)] = leading(line)
 
     def apply(self, line: str) -> str:
-        """The line as the place has it; blank lines stay as they are."""
+        """Return the line as the place has it; blank lines stay as they are."""
         blanks = leading(line)
         if not self.table or not line.strip():
             return line

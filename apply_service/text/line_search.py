@@ -82,7 +82,7 @@ _PLAIN = str.maketrans(
 
 
 def fold(line: str) -> str:
-    """The line without blanks and with typographic variants made plain."""
+    """Return the line without blanks and with typographic variants made plain."""
     return re.sub(r"\s+", "", unicodedata.normalize("NFKC", line.translate(_PLAIN)))
 
 
@@ -109,7 +109,7 @@ class FileLines:
         return len(self.lines)
 
     def rows_of(self, likeness: Likeness) -> dict[str, list[int]]:
-        """The rows of every line, by its key at this likeness."""
+        """Return the rows of every line, by its key at this likeness."""
         key = KEYS[likeness]
         if key not in self._tables:
             index: defaultdict[str, list[int]] = defaultdict(list)
@@ -120,15 +120,15 @@ class FileLines:
         return self._tables[key][1]
 
     def stands(self, quote: Sequence[str], loosest: Likeness = Likeness.FOLDED) -> bool:
-        """Whether the quote stands anywhere, at this likeness or a better one."""
+        """Tell whether the quote stands anywhere, at this likeness or a better one."""
         return bool(self.find(quote, limit=1, loosest=loosest))
 
     def stands_at(self, quote: Sequence[str], start: int) -> bool:
-        """Whether the quote stands exactly there."""
+        """Tell whether the quote stands exactly there."""
         return start >= 0 and list(self.lines[start : start + len(quote)]) == list(quote)
 
     def find(self, quote: Sequence[str], limit: int = MAX_PLACES, loosest: Likeness = Likeness.FOLDED) -> list[Place]:
-        """The places of the quote at the first likeness that has any; never fuzzy."""
+        """Return the places of the quote at the first likeness that has any; never fuzzy."""
         if not self.lines:
             return []
         shown = [k for k, line in enumerate(quote) if line.strip()]
@@ -153,7 +153,7 @@ class FileLines:
         return []
 
     def _places(self, quote: Sequence[str], head: int, stop: int, likeness: Likeness, limit: int) -> list[Place]:
-        """Where lines `head:stop` of the quote stand; the lines around them are missing."""
+        """Return where lines `head:stop` of the quote stand; the lines around them are missing."""
         key, rows_of = KEYS[likeness], self.rows_of(likeness)
         keyed = self._tables[key][0]
         wanted = [key(line) for line in quote[head:stop]]
@@ -166,7 +166,7 @@ class FileLines:
 
 # -- misquoted lines ---------------------------------------------------------------------------------------------------
 def find_similar(file: FileLines, quote: Sequence[str], *, min_score: float = MIN_SCORE) -> list[Place]:
-    """The most similar places, best first, none overlapping; empty where nothing is similar enough.
+    """Return the most similar places, best first, none overlapping; empty where nothing is similar enough.
 
     Lines vote for where the quote starts (equal lines, and similar ones by rapidfuzz), and the best-voted
     neighbourhoods are aligned line by line.
@@ -184,8 +184,8 @@ def find_similar(file: FileLines, quote: Sequence[str], *, min_score: float = MI
 
 
 def nearest_lines(file: FileLines, quote: Sequence[str]) -> str:
-    """The stretch most like the quote as `12 | text` lines, so that its author can correct it; empty where nothing is
-    like it."""
+    """Return the stretch most like the quote as `12 | text` lines, so that its author can correct it; empty where
+    nothing is like it."""
     if found := find_similar(file, quote, min_score=0.3):
         first, end = found[0].start, found[0].end
     else:
@@ -200,12 +200,12 @@ def nearest_lines(file: FileLines, quote: Sequence[str]) -> str:
 
 
 def _weight(key: str) -> float:
-    """How much a line says: brackets little, blank lines next to nothing."""
+    """Return how much a line says: brackets little, blank lines next to nothing."""
     return min(len(key), 40) / 40 + 0.02
 
 
 def _likely_starts(rows: Sequence[str], keys: Sequence[str]) -> list[int]:
-    """Rows where the quote's first line would stand, best voted first."""
+    """Return rows where the quote's first line would stand, best voted first."""
     table: defaultdict[str, list[int]] = defaultdict(list)
     for row, key in enumerate(rows):
         table[key].append(row)
@@ -231,7 +231,7 @@ def _likely_starts(rows: Sequence[str], keys: Sequence[str]) -> list[int]:
 
 
 def _align(rows: Sequence[str], keys: Sequence[str], start: int) -> Place:
-    """The quote's lines matched, in order, with the lines around a start that are most like them."""
+    """Return the quote's lines matched, in order, with the lines around a start that are most like them."""
     slack = 3 + len(keys) // 3
     low = max(0, min(start - slack, len(rows) - 1))
     window = rows[low : max(low + 1, min(len(rows), start + len(keys) + slack))]

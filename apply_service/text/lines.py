@@ -69,7 +69,7 @@ _SIGN = re.compile(r"""(["'])\\?\W+\1|\*""")
 
 # -- indentation and brackets --------------------------------------------------------------------------------------
 def leading(line: str) -> str:
-    """The line's leading blanks."""
+    """Return the line's leading blanks."""
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
@@ -80,7 +80,7 @@ def columns(blanks: str) -> int:
 
 @lru_cache(maxsize=65536)
 def indent_of(line: str) -> int:
-    """Columns before the line's first visible character."""
+    """Return columns before the line's first visible character."""
     return columns(leading(line))
 
 
@@ -95,7 +95,7 @@ class Unit(NamedTuple):
 
 
 def find_unit(lines: Sequence[str]) -> Unit | None:
-    """The indentation unit of a text; None where nothing is indented."""
+    """Return the indentation unit of a text; None where nothing is indented."""
     return _measure_unit(tuple(lines))
 
 
@@ -133,7 +133,7 @@ def _match_header(line: str) -> re.Match[str] | None:
 
 @lru_cache(maxsize=65536)
 def header_name(line: str) -> str | None:
-    """What the line defines (function, class, test, key, section), if it opens a definition."""
+    """Return what the line defines (function, class, test, key, section), if it opens a definition."""
     match = _match_header(line)
     if match is None:
         return None
@@ -142,13 +142,14 @@ def header_name(line: str) -> str | None:
 
 
 def name_at(lines: Sequence[str], k: int) -> str | None:
-    """What line k of some code defines, if it opens a definition; the brace may stand alone in the line below."""
+    """Return what line k of some code defines, if it opens a definition; the brace may stand alone in the line
+    below."""
     is_open = k + 1 < len(lines) and lines[k + 1].strip() == "{"
     return header_name(lines[k] + " {" if is_open else lines[k])
 
 
 def is_definition(line: str) -> bool:
-    """Whether the line opens, or is attached to, a function, class, test or section.
+    """Tell whether the line opens, or is attached to, a function, class, test or section.
 
     Files separate these by blank lines.
     """
@@ -164,13 +165,13 @@ def is_definition(line: str) -> bool:
 
 
 def definition_header(lines: Iterable[str]) -> str | None:
-    """The header of the definition that the lines begin with, behind its decorators and comments."""
+    """Return the header of the definition that the lines begin with, behind its decorators and comments."""
     first = next((line for line in lines if line.strip() and not is_attached(line)), None)
     return first if first is not None and is_definition(first) else None
 
 
 def new_definitions(lines: Sequence[str], known: Container[str | None]) -> list[range]:
-    """The lines of each outermost definition whose name is not `known`, with what is attached to it."""
+    """Return the lines of each outermost definition whose name is not `known`, with what is attached to it."""
     found: list[range] = []
     k = 0
     while k < len(lines):
@@ -183,8 +184,8 @@ def new_definitions(lines: Sequence[str], known: Container[str | None]) -> list[
 
 
 def gaps_between(lines: Sequence[str], scopes: Iterable[Scope]) -> dict[int, int]:
-    """Blank lines between definitions, by their indentation: the commonest number, the larger one of two.  What begins
-    a scope does not count."""
+    """Return blank lines between definitions, by their indentation: the commonest number, the larger one of two.  What
+    begins a scope does not count."""
     found: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for scope in scopes:
         top, level = scope.lead_line, indent_of(lines[scope.header_line])
@@ -198,8 +199,8 @@ def gaps_between(lines: Sequence[str], scopes: Iterable[Scope]) -> dict[int, int
 
 @lru_cache(maxsize=65536)
 def arm_words(line: str) -> frozenset[str]:
-    """The words that tell a branch (`case X:`, `when X`, `X =>`) or an entry of a list (`- X`) from the others beside
-    it; none for another line."""
+    """Return the words that tell a branch (`case X:`, `when X`, `X =>`) or an entry of a list (`- X`) from the others
+    beside it; none for another line."""
     match = _ARM.match(line) if len(line) <= MAX_HEADER_LENGTH else None
     name = next((text for text in match.groups() if text), "") if match is not None else ""
     if _SIGN.fullmatch(name):
@@ -208,7 +209,7 @@ def arm_words(line: str) -> frozenset[str]:
 
 
 def are_other_arms(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether these are the words of two different branches or entries, and not of one that was changed."""
+    """Tell whether these are the words of two different branches or entries, and not of one that was changed."""
     return bool(one) and bool(other) and len(one & other) <= MAX_SHARED * min(len(one), len(other))
 
 
@@ -227,14 +228,14 @@ _ONLY_ONE = frozenset({"return", "raise", "throw", "break", "continue", "yield",
 
 
 def names_entry(line: str) -> bool:
-    """Whether the line says which of several entries this is, such as `"name": "x"`."""
+    """Tell whether the line says which of several entries this is, such as `"name": "x"`."""
     match = _SETS.match(line) if len(line) <= MAX_HEADER_LENGTH else None
     return match is not None and match["key"].strip("\"'") in _NAMES
 
 
 def are_other_entries(one: str, other: str) -> bool:
-    """Whether two lines of the same form may be of different things: entries with other keys, calls for other names,
-    other conditions; and not only of one thing before and after an edit."""
+    """Tell whether two lines of the same form may be of different things: entries with other keys, calls for other
+    names, other conditions; and not only of one thing before and after an edit."""
     if max(len(one), len(other)) > MAX_HEADER_LENGTH:
         return False
     loops = [_LOOP.match(line) for line in (one, other)]
@@ -263,8 +264,8 @@ _ELEMENT = re.compile(r"""\s*[\[{(]\s*(?:[\w$]+\s*:\s*)?(["'`])(?P<name>[^"'`]{2
 
 
 def is_one_more(line: str, lines: Sequence[str], k: int) -> bool:
-    """Whether `line` calls what line k and the line beside it call, for another thing than either: one more of them.
-    So does an element of a list with another name than those two."""
+    """Tell whether `line` calls what line k and the line beside it call, for another thing than either: one more of
+    them. So does an element of a list with another name than those two."""
     beside = [lines[j] for j in (k - 1, k + 1) if 0 <= j < len(lines)]
     if (element := _ELEMENT.match(line[:MAX_HEADER_LENGTH])) is not None:
         head = line[: element.start("name")]
@@ -279,27 +280,27 @@ def is_one_more(line: str, lines: Sequence[str], k: int) -> bool:
 
 
 def is_closer(line: str) -> bool:
-    """Whether the line closes what a line above it with the same indentation opened; it may do more besides."""
+    """Tell whether the line closes what a line above it with the same indentation opened; it may do more besides."""
     return len(line) <= MAX_HEADER_LENGTH and _CLOSER.match(line) is not None
 
 
 def is_branch(line: str) -> bool:
-    """Whether the line continues the statement above it, like else, except and catch."""
+    """Tell whether the line continues the statement above it, like else, except and catch."""
     return _BRANCH.match(line) is not None
 
 
 def is_import(line: str) -> bool:
-    """Whether the line opens an import statement."""
+    """Tell whether the line opens an import statement."""
     return _IMPORT.match(line[:MAX_COUNTED]) is not None
 
 
 def is_attached(line: str) -> bool:
-    """Whether the line belongs to the definition right below it: decorator, attribute or comment."""
+    """Tell whether the line belongs to the definition right below it: decorator, attribute or comment."""
     return len(line) <= MAX_HEADER_LENGTH and _ATTACHED.match(line) is not None
 
 
 def definition_end(lines: Sequence[str], start: int, stop: int) -> int:
-    """One past the last line of the definition that `lines[start]` opens, by indentation; at most `stop`."""
+    """Return one past the last line of the definition that `lines[start]` opens, by indentation; at most `stop`."""
     indent = indent_of(lines[start])
     if lines[start].rstrip().endswith("{") or (start + 1 < stop and lines[start + 1].strip() == "{"):
         # A definition in braces ends at the closing brace with its own indentation.
@@ -321,7 +322,7 @@ def definition_end(lines: Sequence[str], start: int, stop: int) -> int:
 
 
 def attached_start(lines: Sequence[str], start: int, stop: int) -> int:
-    """The first of the decorators and comments right above `lines[start]`; `stop` or a later line."""
+    """Return the first of the decorators and comments right above `lines[start]`; `stop` or a later line."""
     indent, first = indent_of(lines[start]), start
     while first > stop:
         above = first - 1
@@ -338,7 +339,7 @@ def attached_start(lines: Sequence[str], start: int, stop: int) -> int:
 
 
 def quote_lines(lines: Sequence[str]) -> str:
-    """The first of some lines for a message, and how many more they are."""
+    """Return the first of some lines for a message, and how many more they are."""
     text = lines[0].strip()
     text = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
     return f"`{text}`" + (f" and {len(lines) - 1} more" if lines[1:] else "")

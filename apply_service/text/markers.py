@@ -168,7 +168,7 @@ class Hint(NamedTuple):
 # -- one line by itself --------------------------------------------------------------------------------------------
 @lru_cache(maxsize=65536)
 def strip_comment(line: str) -> Comment:
-    """The line without its comment signs."""
+    """Return the line without its comment signs."""
     lead = LEAD.match(line)
     if lead is None:
         return Comment(_collapsed(line), False)
@@ -176,12 +176,13 @@ def strip_comment(line: str) -> Comment:
 
 
 def _collapsed(text: str) -> str:
-    """The text with single blanks and at most three dots in a row: a pattern tries every way to share out a run."""
+    """Return the text with single blanks and at most three dots in a row: a pattern tries every way to share out a
+    run."""
     return RUN_OF_DOTS.sub("...", " ".join(text.split()))
 
 
 def is_marker(line: str) -> bool:
-    """Whether the line, by itself, reads as "a stretch of unchanged lines stands here"."""
+    """Tell whether the line, by itself, reads as "a stretch of unchanged lines stands here"."""
     if len(line) > MAX_NOTE_LENGTH:
         return False
     core, is_comment = strip_comment(line)
@@ -202,7 +203,7 @@ def is_marker(line: str) -> bool:
 
 
 def _note_core(line: str) -> str | None:
-    """The text of a comment that may be a note; a docstring speaks of the program."""
+    """Return the text of a comment that may be a note; a docstring speaks of the program."""
     if len(line) > MAX_NOTE_LENGTH or line.lstrip()[:3] in ('"""', "'''"):
         return None
     core, is_comment = strip_comment(line)
@@ -210,19 +211,19 @@ def _note_core(line: str) -> str | None:
 
 
 def is_deletion_note(line: str) -> bool:
-    """Whether the line is a comment that says that something was removed, not what holds if something is."""
+    """Tell whether the line is a comment that says that something was removed, not what holds if something is."""
     core = _note_core(line)
     return core is not None and DELETED.match(core) is not None and CONDITION.match(core) is None
 
 
 def deletion_target(line: str) -> str:
-    """What a deletion note says was removed, in its own words."""
+    """Tell what a deletion note says was removed, in its own words."""
     core = strip_comment(line).core.strip("()[]<> .…")
     return DELETED_AFTER.sub("", DELETED_BEFORE.sub("", core))
 
 
 def parse_hint(line: str) -> Hint | None:
-    """The placement hint that a comment spells, if it does."""
+    """Return the placement hint that a comment spells, if it does."""
     core = _note_core(line)
     match = HINT.match(core) if core is not None else None
     if match is None:
@@ -234,7 +235,7 @@ def parse_hint(line: str) -> Hint | None:
 
 
 def names_file(line: str, path: str | None) -> bool:
-    """Whether the line does nothing but name a file: the edited one where its path is known."""
+    """Tell whether the line does nothing but name a file: the edited one where its path is known."""
     if len(line) > MAX_NOTE_LENGTH:
         return False
     core, is_comment = strip_comment(line)
@@ -252,7 +253,7 @@ def names_file(line: str, path: str | None) -> bool:
 def classify(
     lines: Sequence[str], original: Sequence[str], *, language: str | None = None, path: str | None = None
 ) -> list[Role]:
-    """The role of each line of the update."""
+    """Return the role of each line of the update."""
     roles = [Role.CONTENT if line.strip() else Role.BLANK for line in lines]
     places: dict[str, list[int]] = {}
     for j, line in enumerate(original):
@@ -277,7 +278,7 @@ def classify(
 
 
 def _stands_there(lines: Sequence[str], i: int, original: Sequence[str], places: Sequence[int]) -> bool:
-    """Whether line i is the file's line at one of the places: it has a neighbour of that line beside it."""
+    """Tell whether line i is the file's line at one of the places: it has a neighbour of that line beside it."""
     before, after = _first_text(lines, range(i - 1, -1, -1)), _first_text(lines, range(i + 1, len(lines)))
     for j in places[:MAX_PLACES]:
         above = _first_text(original, range(j - 1, max(-1, j - 4), -1))
@@ -288,7 +289,7 @@ def _stands_there(lines: Sequence[str], i: int, original: Sequence[str], places:
 
 
 def is_body_of_dots(lines: Sequence[str], i: int, original: Sequence[str]) -> bool:
-    """Whether the dots of line i are the whole body of a Python definition, as stubs and protocols have it.
+    """Tell whether the dots of line i are the whole body of a Python definition, as stubs and protocols have it.
 
     They are no marker if the file has no definition of that name, or one with such a body: then there is nothing that
     they could stand for.
@@ -304,7 +305,7 @@ def is_body_of_dots(lines: Sequence[str], i: int, original: Sequence[str]) -> bo
 
 
 def _name_of_body(lines: Sequence[str], i: int) -> str | None:
-    """The name of the definition whose whole body is the dots at the end of line i; None without them."""
+    """Return the name of the definition whose whole body is the dots at the end of line i; None without them."""
     match = _BODY.match(lines[i].rstrip()) if len(lines[i]) <= MAX_NOTE_LENGTH else None
     if match is None:
         return None
@@ -326,7 +327,7 @@ def _first_text(lines: Sequence[str], places: Iterable[int]) -> str | None:
 
 
 def _note_role(lines: Sequence[str], roles: Sequence[Role], i: int, above: Role | None, lowered: str) -> Role:
-    """What a line is that the file does not have (`lowered`: the file's text in small letters)."""
+    """Return what a line is that the file does not have (`lowered`: the file's text in small letters)."""
     if len(lines[i]) > MAX_NOTE_LENGTH:
         return Role.CONTENT
     line, hint, core = lines[i], parse_hint(lines[i]), strip_comment(lines[i]).core

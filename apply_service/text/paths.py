@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"^\d{1,3}[.)]\s")
 
 
 def is_prose(path: str | None) -> bool:
-    """Whether the file at `path` is text for people."""
+    """Tell whether the file at `path` is text for people."""
     return (path or "").lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
 
 
@@ -28,7 +28,7 @@ _STATE = re.compile(r" \([A-Za-z][A-Za-z ,'-]{0,39}\)$")
 
 
 def is_path(word: str) -> bool:
-    """Whether the word can only be meant as the name of a file."""
+    """Tell whether the word can only be meant as the name of a file."""
     if not _WORD.fullmatch(word) or word.startswith("//") or word.endswith(("/", "\\", "()")):
         return False
     name = re.split(r"[/\\]", word)[-1]
@@ -37,7 +37,7 @@ def is_path(word: str) -> bool:
 
 
 def named_path(line: str) -> str | None:
-    """The path, where the line does nothing but name a file."""
+    """Return the path, where the line does nothing but name a file."""
     if len(line) > MAX_LENGTH:
         return None
     text = _STATE.sub("", line.strip().rstrip(":").strip()).lstrip("#*>;/- \t").removesuffix("-->").strip(" \t*`#\"'")
@@ -53,7 +53,8 @@ def named_path(line: str) -> str | None:
 
 
 def mentioned_path(line: str) -> str | None:
-    """The one path that a lead-in or heading mentions in backticks or bold ("In `src/a.py`:", "### 1. `a.py`")."""
+    """Return the one path that a lead-in or heading mentions in backticks or bold ("In `src/a.py`:", "### 1.
+    `a.py`")."""
     text = line.strip()
     if len(text) > MAX_LENGTH or not text:
         return None
@@ -67,12 +68,12 @@ def mentioned_path(line: str) -> str | None:
 
 
 def _is_surely_path(word: str) -> bool:
-    """Whether the word has a folder or a known suffix: `Cart.add` may be a method."""
+    """Tell whether the word has a folder or a known suffix: `Cart.add` may be a method."""
     return "/" in word or word.lower().endswith((".cfg", ".env", ".txt")) or language_of_path(word) is not None
 
 
 def titled_path(title: str) -> str | None:
-    """The path in a fence's title: `python src/a.py`, `python:src/a.py`, `12:15:src/a.py`, `py title="a.py"`."""
+    """Return the path in a fence's title: `python src/a.py`, `python:src/a.py`, `12:15:src/a.py`, `py title="a.py"`."""
     for word in title.replace("=", " ").replace(",", " ").split():
         bare = word.strip("\"'{}`")
         for part in (bare, bare.rpartition(":")[2]):
@@ -82,7 +83,7 @@ def titled_path(title: str) -> str | None:
 
 
 def is_same_file(named: str, path: str | None) -> bool:
-    """Whether a path in an edit means the file at `path`: the shorter one is the other's tail."""
+    """Tell whether a path in an edit means the file at `path`: the shorter one is the other's tail."""
     if path is None:
         return True
     a, b = path_parts(named), path_parts(path)
@@ -91,7 +92,7 @@ def is_same_file(named: str, path: str | None) -> bool:
 
 
 def has_same_name(named: str, path: str | None) -> bool:
-    """Whether the two paths end in the same name, in whatever folders."""
+    """Tell whether the two paths end in the same name, in whatever folders."""
     return path is not None and path_parts(named)[-1:] == path_parts(path)[-1:]
 
 
@@ -105,5 +106,5 @@ def match_files(named: Iterable[str], known: Iterable[str]) -> dict[str, list[st
 
 @lru_cache(maxsize=16384)
 def path_parts(path: str) -> tuple[str, ...]:
-    """The folders and the name of a path, of any system."""
+    """Return the folders and the name of a path, of any system."""
     return tuple(part for part in PurePosixPath(path.replace("\\", "/")).parts if part not in ("/", "."))

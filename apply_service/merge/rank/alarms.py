@@ -14,7 +14,7 @@ from apply_service.text.lines import indent_of, is_attached, is_closer, is_defin
 
 
 def find_alarms(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """What is odd about `new` and was not about `old`, in words: lines without line ends."""
+    """Return what is odd about `new` and was not about `old`, in words: lines without line ends."""
     counts = Counter(old), Counter(new)
     more, less = counts[1] - counts[0], counts[0] - counts[1]
     found = []
@@ -29,13 +29,13 @@ def find_alarms(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
 
 def _doubled_closers(lines: Sequence[str]) -> Counter[str]:
-    """The closing lines that stand right below an equal one."""
+    """Return the closing lines that stand right below an equal one."""
     solid = (line.rstrip() for line in lines if line.strip())
     return Counter(below for above, below in pairwise(solid) if above == below and is_closer(below))
 
 
 def _doubled_headers(lines: Sequence[str], again: Container[str]) -> Counter[str]:
-    """The headers of definitions among `again` that stand a second time in one scope."""
+    """Return the headers of definitions among `again` that stand a second time in one scope."""
     found = Counter[str]()
     open_scopes: list[tuple[int, set[str]]] = [(-1, set())]
     for k, line in enumerate(lines):
@@ -53,7 +53,7 @@ def _doubled_headers(lines: Sequence[str], again: Container[str]) -> Counter[str
 
 
 def _lost_names(old: Sequence[str], new: Sequence[str], less: Container[str]) -> Iterator[str]:
-    """The functions that are no longer defined, their lines being among `less`, and still called."""
+    """Yield the functions that are no longer defined, their lines being among `less`, and still called."""
     kept = set(old)
     for name in sorted({name for k, line in enumerate(old) if line in less and (name := _defined_at(old, k))}):
         call = re.compile(rf"(?<![\w.$])(?:(?:self|this)\.)?{re.escape(name)}\(")
@@ -64,6 +64,6 @@ def _lost_names(old: Sequence[str], new: Sequence[str], less: Container[str]) ->
 
 
 def _defined_at(lines: Sequence[str], k: int) -> str | None:
-    """The name of the definition whose header is line `k`; its brace may stand on the line below."""
+    """Return the name of the definition whose header is line `k`; its brace may stand on the line below."""
     opens_below = k + 1 < len(lines) and lines[k + 1].strip() == "{"
     return name_at(lines, k) if opens_below or is_definition(lines[k]) else None

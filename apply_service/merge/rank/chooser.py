@@ -70,8 +70,8 @@ class Chooser(NamedTuple):
     thresholds: ChooserThresholds
 
     def rank(self, readings: Sequence[Values]) -> list[float]:
-        """The score of each reading of an edit, given by its features: the highest is chosen, the first of equals, and
-        is the log-odds that this one is right.
+        """Return the score of each reading of an edit, given by its features: the highest is chosen, the first of
+        equals, and is the log-odds that this one is right.
 
         Raises:
             ValueError: the features are others than the fitted ones.
@@ -82,8 +82,8 @@ class Chooser(NamedTuple):
         return look_again(scores, {at: self.second.of(row) for at, row in best_two(readings, scores).items()})
 
     def probabilities(self, readings: Sequence[Values], scores: Sequence[float]) -> list[float]:
-        """The chance of each reading to be right: no other's exceeds that of the best, and all together do not exceed
-        1."""
+        """Return the chance of each reading to be right: no other's exceeds that of the best, and all together do not
+        exceed 1."""
         at = best(scores)
         chance = logistic(scores[at])
         if readings[at].get(UNSEEN, 0.0) > 0:
@@ -98,12 +98,12 @@ def logistic(log_odds: float) -> float:
 
 
 def best(scores: Sequence[float]) -> int:
-    """The place of the highest score, the first of equals."""
+    """Return the place of the highest score, the first of equals."""
     return max(range(len(scores)), key=lambda i: scores[i])
 
 
 def beside_rivals(readings: Sequence[Values]) -> list[dict[str, float]]:
-    """The features of each reading of an edit, and each of them beside its rivals'."""
+    """Return the features of each reading of an edit, and each of them beside its rivals'."""
     n_others = len(readings) - 1
     sums = {name: math.fsum(reading[name] for reading in readings) for name in readings[0]}
     return [
@@ -113,7 +113,7 @@ def beside_rivals(readings: Sequence[Values]) -> list[dict[str, float]]:
 
 
 def best_two(readings: Sequence[Values], scores: Sequence[float]) -> dict[int, dict[str, float]]:
-    """What the second look sees of the best two readings, or of the only one, by their places."""
+    """Return what the second look sees of the best two readings, or of the only one, by their places."""
     places = sorted(range(len(scores)), key=lambda i: -scores[i])[:2]
     beside = beside_rivals(readings)
     found = {}
@@ -126,13 +126,13 @@ def best_two(readings: Sequence[Values], scores: Sequence[float]) -> dict[int, d
 
 
 def look_again(scores: Sequence[float], second: Mapping[int, float]) -> list[float]:
-    """The second look's scores; those of all other readings are moved below them, with their distances."""
+    """Return the second look's scores; those of all other readings are moved below them, with their distances."""
     down = min(second.values()) - min(scores[at] for at in second)
     return [second.get(at, score + down) for at, score in enumerate(scores)]
 
 
 def parse(values: Mapping[str, Any]) -> Chooser:
-    """The model of a JSON object.
+    """Return the model of a JSON object.
 
     Raises:
         AttributeError, KeyError, TypeError, ValueError: it is none.
@@ -174,7 +174,7 @@ def _number(value: float) -> float:
 
 @cache
 def load(features: frozenset[str] | None = None) -> Chooser:
-    """The model that comes with the package, for readings with `features`; None leaves them unchecked.
+    """Return the model that comes with the package, for readings with `features`; None leaves them unchecked.
 
     Raises:
         ModelNotLoadable: it is missing or unusable, or was fitted to other features.

@@ -33,7 +33,7 @@ LEAST_TOLD = 0.01
 
 
 def chance_of(prediction: Prediction, merged: str) -> float | None:
-    """The probability that `merged` is right, as the merger counted it.
+    """Return the probability that `merged` is right, as the merger counted it.
 
     None if it was not measured, or if a target wrote a text that is no reading of the edit.
     """
@@ -65,7 +65,7 @@ def chances_of_hunks(prediction: Prediction, merged: str, hunks: Sequence[tuple[
 
 
 def chance_but_for_blanks(prediction: Prediction, merged: str) -> float:
-    """The probability that the lines of `merged`, a reading, are right but for blank ones.
+    """Return the probability that the lines of `merged`, a reading, are right but for blank ones.
 
     That of a reading with a risk is no more than that of its text: it has a limit, which others don't raise.
     """
@@ -85,8 +85,8 @@ def _without_blanks(text: str) -> list[str]:
 def find_doubt(
     job: EditJob, merged: str, *, is_by_model: bool = False, confidence: float | None = None
 ) -> Verdict | None:
-    """The verdict on an answer that may be wrong.  None if it is sure.  It is a `pass` if only its blank lines may be
-    wrong.  `is_by_model`: a target decided the text.  `confidence`: the answer's own, where it was counted."""
+    """Return the verdict on an answer that may be wrong.  None if it is sure.  It is a `pass` if only its blank lines
+    may be wrong.  `is_by_model`: a target decided the text.  `confidence`: the answer's own, where it was counted."""
     prediction = job.prediction
     if not job.update.strip():
         return _doubt_of_instruction(job.original, merged) if job.instruction.strip() else None
@@ -132,7 +132,7 @@ def _doubt_of_instruction(original: str, merged: str) -> Verdict:
 
 
 def _own_lines(prediction: Prediction, merged: str) -> str:
-    """Which lines of a model's text stand neither in the original nor in the edit."""
+    """Tell which lines of a model's text stand neither in the original nor in the edit."""
     known = {op.text.strip() for op in prediction.ops} | {line.strip() for line in prediction.update_lines}
     lines = merged.split("\n")
     own = [n for n, line in enumerate(lines) if line.strip() not in known]
@@ -142,7 +142,7 @@ def _own_lines(prediction: Prediction, merged: str) -> str:
 
 
 def what_to_show(ops: Sequence[LineOp]) -> list[str]:
-    """The hidden line beside the first new lines that have one: a snippet that showed it would be clearer."""
+    """Return the hidden line beside the first new lines that have one: a snippet that showed it would be clearer."""
     for start, stop in Merge(ops).changed:
         new = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
         for side, beside in (("below", ops[stop:]), ("above", ops[:start][::-1])):
@@ -155,13 +155,13 @@ def what_to_show(ops: Sequence[LineOp]) -> list[str]:
 
 
 def reading_id(text: str) -> str:
-    """The id of the reading that gives this text."""
+    """Return the id of the reading that gives this text."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def other_readings(prediction: Prediction, merged: str, *, path: str | None = None) -> tuple[OtherReading, ...]:
-    """The readings that give another text than `merged`, likeliest first; none where `merged` is no reading itself, or
-    where none has a chance worth telling.  With a `path` each has its diff."""
+    """Return the readings that give another text than `merged`, likeliest first; none where `merged` is no reading
+    itself, or where none has a chance worth telling.  With a `path` each has its diff."""
     this = next((one.ops for one in prediction.readings if one.text == merged), None)
     if this is None:
         return ()
@@ -179,8 +179,8 @@ def other_readings(prediction: Prediction, merged: str, *, path: str | None = No
 
 
 def all_readings(prediction: Prediction, original: str, *, path: str | None = None) -> tuple[OtherReading, ...]:
-    """The readings of an edit that gets no answer, in the order of their numbers, each told beside the file.  With a
-    `path` each has its diff."""
+    """Return the readings of an edit that gets no answer, in the order of their numbers, each told beside the file.
+    With a `path` each has its diff."""
     stay, first = keep_all(original), prediction.readings[:1]
     ids = [reading_id(one.text) for one in first] + [other.id for other in other_readings(prediction, prediction.text)]
     known = {reading_id(one.text): one for one in reversed(prediction.readings)}
@@ -193,8 +193,8 @@ def all_readings(prediction: Prediction, original: str, *, path: str | None = No
 
 
 def choose_reading(prediction: Prediction, wanted: str) -> Prediction:
-    """The prediction with the reading of this id or number; it decides the text then.  1 is the likeliest, the others
-    follow as `other_readings` tells them.  Raises UnknownReading: there is none."""
+    """Return the prediction with the reading of this id or number; it decides the text then.  1 is the likeliest, the
+    others follow as `other_readings` tells them.  Raises UnknownReading: there is none."""
     others = other_readings(prediction, prediction.text)
     ids = [reading_id(prediction.text), *(other.id for other in others)]
     by_number = dict(zip(map(str, range(1, len(ids) + 1)), ids, strict=True))
@@ -210,14 +210,15 @@ def choose_reading(prediction: Prediction, wanted: str) -> Prediction:
 
 
 def how_sure(prediction: Prediction) -> tuple[str, str] | tuple[None, None]:
-    """How sure the merge is and how sure it must be not to be refused, in words; None if it was not measured."""
+    """Return how sure the merge is and how sure it must be not to be refused, in words; None if it was not measured."""
     if prediction.probability is None:
         return None, None
     return in_words(prediction.probability), in_words(load().thresholds.refuse)
 
 
 def tell_difference(this: Sequence[LineOp], other: Sequence[LineOp]) -> str:
-    """What another reading does to the original and this one does not: "keep line 3 (`x = 1`) and leave out `x = 2`".
+    """Tell what another reading does to the original and this one does not: "keep line 3 (`x = 1`) and leave out `x =
+    2`".
 
     Lines are counted from 1.  "" if the two do the same.
     """
@@ -247,7 +248,8 @@ def tell_difference(this: Sequence[LineOp], other: Sequence[LineOp]) -> str:
 
 
 def _moved(this: Sequence[LineOp], other: Sequence[LineOp]) -> tuple[str, int] | None:
-    """The first new line that the other reading puts below another line of the original, and that line's number."""
+    """Return the first new line that the other reading puts below another line of the original, and that line's
+    number."""
     found: list[list[tuple[str, int]]] = [[], []]
     for places, ops in zip(found, (this, other), strict=True):
         at = 0

@@ -152,7 +152,7 @@ class SnippetFacts:
 
 
 def features_of(facts: SnippetFacts, one: Proposal, n_readings: int) -> Features:
-    """All features of a reading that is one of so many."""
+    """Return all features of a reading that is one of so many."""
     ways, others, ops = one.ways, one.features, one.ops
     makers = {way.maker for way in ways}
     policies, extras = {way.policy for way in ways}, {extra for way in ways for extra in way.extras}
@@ -176,7 +176,8 @@ def features_of(facts: SnippetFacts, one: Proposal, n_readings: int) -> Features
 
 
 def _odd_steps(ops: Merge) -> int:
-    """The number of lines whose indentation does not fit the line above, if the reading brought the two together.
+    """Return the number of lines whose indentation does not fit the line above, if the reading brought the two
+    together.
 
     Such a line is deeper than a line that opens nothing, or not deeper than a line that opens a scope.
     """
@@ -203,13 +204,13 @@ def _odd_steps(ops: Merge) -> int:
 
 
 def _likest(text: str, ops: Sequence[LineOp]) -> float:
-    """The similarity (0 to 1) of a new line to the closest hidden line beside it, for which it may stand."""
+    """Return the similarity (0 to 1) of a new line to the closest hidden line beside it, for which it may stand."""
     hidden = [op.text.strip() for op in ops if op.text.strip() and not is_closer(op.text)]
     return max((fuzz.ratio(text.strip(), other) for other in hidden), default=0.0) / 100
 
 
 def _effects(facts: SnippetFacts, ops: Merge) -> Features:
-    """The features of the changes that the reading makes to the file."""
+    """Return the features of the changes that the reading makes to the file."""
     shown = [ops[k] for k in ops.shown if ops[k].text.strip()]
     drops, takes = ([op for op in shown if op.kind == kind] for kind in ("drop", "take"))
     pairs = find_pairs(ops)
@@ -241,8 +242,8 @@ def _effects(facts: SnippetFacts, ops: Merge) -> Features:
 
 
 def _of_losses(facts: SnippetFacts, ops: Merge, pairs: Sequence[Pair], takes: Sequence[LineOp]) -> Features:
-    """What goes without a new form of it: between two shown lines of one block, or elsewhere; and which definitions
-    stand twice or are called by what replaces them."""
+    """Return what goes without a new form of it: between two shown lines of one block, or elsewhere; and which
+    definitions stand twice or are called by what replaces them."""
     block_of = {i: b for b, i in facts.reading.visible}
     renewed = {k for pair in pairs for k in pair.old}
     inside, free = 0, 0
@@ -269,7 +270,7 @@ def _of_losses(facts: SnippetFacts, ops: Merge, pairs: Sequence[Pair], takes: Se
 
 
 def _of_notes(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """What the reading does against the notes of the snippet, and what it hides at edges without a marker."""
+    """Return what the reading does against the notes of the snippet, and what it hides at edges without a marker."""
     new_names = {header_name(op.text) for op in takes}
     gone_names = {header_name(op.text) for op in drops} - new_names
     blocks = facts.reading.snippet.blocks
@@ -296,7 +297,7 @@ def _log_hidden(ops: Sequence[LineOp]) -> float:
 
 
 def _is_against(facts: SnippetFacts, ops: Sequence[LineOp], pair: Pair) -> bool:
-    """Whether the new lines of a pair depart from the writing style of the file.
+    """Tell whether the new lines of a pair depart from the writing style of the file.
 
     Style means quotes, semicolons, final periods, and blanks around `=` and after commas and brackets.
     """
@@ -307,12 +308,12 @@ def _is_against(facts: SnippetFacts, ops: Sequence[LineOp], pair: Pair) -> bool:
 
 
 def _ways(text: str) -> Counter[str]:
-    """How often the text shows each writing style of WAYS."""
+    """Return how often the text shows each writing style of WAYS."""
     return Counter({name: len(pattern.findall(text)) for name, pattern in WAYS.items()})
 
 
 def _of_runs(facts: SnippetFacts, ops: Merge) -> Features:
-    """The features of the runs of changes and of the hidden lines beside their open ends."""
+    """Return the features of the runs of changes and of the hidden lines beside their open ends."""
     names = ("runs", "inserting_runs", "gone_leads", "open_tops", "open_bottoms", "reflowed_runs", "edge_runs",
              "gone_leads_only", "open_definitions", "dead_code")  # fmt: skip
     found = dict.fromkeys(names, 0.0)
@@ -355,7 +356,7 @@ def _of_runs(facts: SnippetFacts, ops: Merge) -> Features:
 
 
 def _is_dead(ops: Merge, start: int, stop: int) -> bool:
-    """Whether a change makes a line stand right below one of its level that leaves the block."""
+    """Tell whether a change makes a line stand right below one of its level that leaves the block."""
     low = next((k for k in range(start - 1, -1, -1) if ops[k].kind != "drop" and ops[k].text.strip()), start)
     high = next((k for k in range(stop, len(ops)) if ops[k].kind != "drop" and ops[k].text.strip()), stop - 1)
     left = [op.text for op in ops[low : high + 1] if op.kind != "drop" and op.text.strip()]
@@ -367,8 +368,8 @@ def _is_dead(ops: Merge, start: int, stop: int) -> bool:
 
 
 def replaced_neighbour(ops: Merge) -> tuple[str, str] | None:
-    """The first line beside hidden ones that gives way to a new one of the same form that may be of another thing, and
-    that new line."""
+    """Return the first line beside hidden ones that gives way to a new one of the same form that may be of another
+    thing, and that new line."""
     counts: Counter[str] = Counter()
     for start, stop in ops.changed:
         drops = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
@@ -385,14 +386,14 @@ def replaced_neighbour(ops: Merge) -> tuple[str, str] | None:
 
 
 def _is_copied(op: LineOp, header: str, counts: Mapping[str, int]) -> bool:
-    """Whether a shown line stands inside what the new line opens, or in the entry that it names, and may be of that as
-    well as of the old one."""
+    """Tell whether a shown line stands inside what the new line opens, or in the entry that it names, and may be of
+    that as well as of the old one."""
     level = indent_of(header) - names_entry(header)
     return op.kind == "both" and indent_of(op.text) > level and counts[op.text.strip()] > 1
 
 
 def says_something(op: LineOp) -> bool:
-    """Whether the line is hidden, or is shown and more than a closing bracket."""
+    """Tell whether the line is hidden, or is shown and more than a closing bracket."""
     return op.kind == "keep" or (op.kind == "both" and bool(op.text.strip()) and not is_closer(op.text))
 
 
@@ -403,14 +404,14 @@ def words(line: str) -> frozenset[str]:
 
 @lru_cache(maxsize=16384)
 def declared(line: str) -> frozenset[str]:
-    """The names that a line declares, found by a pattern and not by a parser."""
+    """Return the names that a line declares, found by a pattern and not by a parser."""
     found = _DECLARED.match(line)
     return imported(line) | ({name for name in found.groups() if name} if found else set())
 
 
 def _of_words(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """Whether lines near each change use the names of its new lines, whether a removed name is still in use, and how
-    many names that stay are no more in use."""
+    """Tell whether lines near each change use the names of its new lines, whether a removed name is still in use, and
+    how many names that stay are no more in use."""
     gone = {op.original_line for op in drops}
     new = [words(op.text) for op in takes]
     defined = {name for op in takes for name in declared(op.text)}
@@ -448,7 +449,7 @@ def _of_words(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: S
 
 
 def _of_new_lines(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """The lines that the new lines repeat, and the names that they define again."""
+    """Return the lines that the new lines repeat, and the names that they define again."""
     gone = {op.text.strip() for op in drops}
     shown_lines = {ops[k].original_line for k in ops.shown}
     gone_names = Counter(header_name(op.text) for op in drops)
@@ -468,7 +469,7 @@ def _of_new_lines(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], take
 
 
 def _in_new_definitions(facts: SnippetFacts, ops: Merge) -> Iterator[LineOp]:
-    """The new lines of definitions that the file does not have: what they repeat says nothing."""
+    """Yield the new lines of definitions that the file does not have: what they repeat says nothing."""
     for start, stop in ops.changed:
         new = [op for op in ops[start:stop] if op.kind == "take"]
         for span in new_definitions([op.text for op in new], facts.reading.names):
@@ -476,7 +477,7 @@ def _in_new_definitions(facts: SnippetFacts, ops: Merge) -> Iterator[LineOp]:
 
 
 def _of_names(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """The keys of one mapping and the imported names that occur twice after the merge."""
+    """Return the keys of one mapping and the imported names that occur twice after the merge."""
     same_keys = 0
     for k in ops.shown:
         key = _KEY.match(ops[k].text.lstrip()) if ops[k].kind == "take" else None
@@ -502,8 +503,8 @@ def _has_key(beside: Iterable[LineOp], key: str, indent: int) -> bool:
 
 
 def _of_gaps(facts: SnippetFacts, ops: Merge) -> Features:
-    """What the markers stand for: how many for nothing, for lines outside their scope, or for deeper lines only, and
-    how many stand beside lines that go without a word."""
+    """Return what the markers stand for: how many for nothing, for lines outside their scope, or for deeper lines only,
+    and how many stand beside lines that go without a word."""
     snippet = facts.reading.snippet
     found = dict.fromkeys(("empty_gaps", "leaving_gaps", "deeper_gaps", "cut_gaps"), 0.0)
     block_of = {i: b for b, i in facts.reading.visible}
@@ -535,8 +536,8 @@ def _of_gaps(facts: SnippetFacts, ops: Merge) -> Features:
 
 
 def _of_blocks(reading: ReadSnippet, ops: Merge) -> Features:
-    """The blocks of the snippet: how rare the file's lines are that hold a change, and the shown lines that the reading
-    overrides although nothing changes in their block and the next."""
+    """Return the blocks of the snippet: how rare the file's lines are that hold a change, and the shown lines that the
+    reading overrides although nothing changes in their block and the next."""
     block_of = {i: b for b, i in reading.visible}
     n_blocks = len(reading.snippet.blocks)
     changed, overridden = [False] * (n_blocks + 1), [0] * (n_blocks + 1)
@@ -557,7 +558,8 @@ def _of_blocks(reading: ReadSnippet, ops: Merge) -> Features:
 
 
 def _of_shown_lines(reading: ReadSnippet, ops: Merge, shown: Sequence[str]) -> Features:
-    """How many shown lines the reading leaves unused, and how many file lines it keeps in other words than shown."""
+    """Return how many shown lines the reading leaves unused, and how many file lines it keeps in other words than
+    shown."""
     used = {ops[k].update_line for k in ops.shown}
     unused = [i for _, i in reading.visible if i not in used and not is_closer(reading.texts[i])]
     both = (ops[k] for k in ops.shown if ops[k].kind == "both")

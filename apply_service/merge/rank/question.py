@@ -23,20 +23,21 @@ _HUNK = re.compile(r"^@@ -(\d+)[^\n]*\n", re.MULTILINE)
 
 
 def in_words(chance: float) -> str:
-    """The chance in words, such as `93% sure`; never 0%.  Rounded down: in words, too, it is below a threshold."""
+    """Return the chance in words, such as `93% sure`; never 0%.  Rounded down: in words, too, it is below a
+    threshold."""
     return f"{min(99, max(1, int(100 * chance + 1e-9)))}% sure"
 
 
 def shown_readings(readings: Sequence[OtherReading]) -> Sequence[OtherReading]:
-    """The readings that a question shows, of all that there are, the answer's own first."""
+    """Return the readings that a question shows, of all that there are, the answer's own first."""
     n_equal = sum(one.probability >= NEARLY * readings[0].probability for one in readings)
     return readings[: max(MAX_SHOWN, min(n_equal, MAX_EQUAL))]
 
 
 def short_diff(diff: str, original: str = "") -> list[str]:
-    """The lines of a file's unified diff, without the file's names, with one unchanged line around each hunk's changes
-    and the line of the `original` that opens the scope around it: equal places differ in nothing else.  Long lines are
-    cut, and of a long diff the last lines are left out and counted."""
+    """Return the lines of a file's unified diff, without the file's names, with one unchanged line around each hunk's
+    changes and the line of the `original` that opens the scope around it: equal places differ in nothing else.  Long
+    lines are cut, and of a long diff the last lines are left out and counted."""
     shown: list[str] = []
     file = original.splitlines()
     _, *parts = _HUNK.split(diff)
@@ -53,7 +54,7 @@ def short_diff(diff: str, original: str = "") -> list[str]:
 
 
 def _scope_above(lines: Sequence[str], at: int) -> str:
-    """The nearest line above line `at` that is indented less; "" where there is none."""
+    """Return the nearest line above line `at` that is indented less; "" where there is none."""
 
     def margin(line: str) -> int:
         return len(line) - len(line.lstrip())

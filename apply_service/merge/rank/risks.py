@@ -47,7 +47,7 @@ class Said(NamedTuple):
 def find_risks(
     reading: ReadSnippet, ops: Merge, features: Mapping[str, float], said: Said, *, may_be_placed: bool
 ) -> dict[str, str]:
-    """Which of RISKS a reading has, each in words.
+    """Return which of RISKS a reading has, each in words.
 
     `may_be_placed`: words say where the code goes, for this reading or another.
     """
@@ -73,7 +73,7 @@ def find_risks(
 
 
 def most_likely(risks: Iterable[str], said: Said) -> float:
-    """The most that the probability of a reading with these risks may be."""
+    """Return the most that the probability of a reading with these risks may be."""
     if "nowhere" in risks or said.is_ignored:
         return NOWHERE
     return UNSURE if SELDOM.intersection(risks) or not said.only_places else 1.0
@@ -86,12 +86,12 @@ def _is_nowhere(known: Mapping[str, float], ops: Merge) -> bool:
 
 
 def _head(line: str) -> str:
-    """What the line defines; "" if it opens no definition."""
+    """Tell what the line defines; "" if it opens no definition."""
     return header_name(line) or (line.partition("{")[0].strip() if "{" in line else "")
 
 
 def _same_body(reading: ReadSnippet, ops: Merge) -> tuple[str, str] | None:
-    """The header of a definition that stays without being shown, and that of a new one with the same body."""
+    """Return the header of a definition that stays without being shown, and that of a new one with the same body."""
     for start, stop in ops.changed:
         new = [op.text for op in ops[start:stop] if op.kind == "take"]
         for span in new_definitions(new, ()):
@@ -105,7 +105,7 @@ def _same_body(reading: ReadSnippet, ops: Merge) -> tuple[str, str] | None:
 
 
 def _lost_branch(ops: Merge) -> str | None:
-    """The first branch (`else if`, `elif`, `when`) that goes without a new one in its place, right above hidden
+    """Return the first branch (`else if`, `elif`, `when`) that goes without a new one in its place, right above hidden
     lines."""
     for start, stop in ops.changed:
         gone, new = (

@@ -98,7 +98,7 @@ class Directive(NamedTuple):
 
 
 def comment_text(line: str, language: str | None) -> str | None:
-    """The words of a line that is nothing but a comment; None for another line."""
+    """Return the words of a line that is nothing but a comment; None for another line."""
     if len(line) > MAX_TEXT:
         return None
     kinds = ("slash",) if language in _C_LIKE else _OF.get(language or "", tuple(_SIGNS))
@@ -109,7 +109,7 @@ def comment_text(line: str, language: str | None) -> str | None:
 def find_directives(
     original: Sequence[str], update: Sequence[str], *, language: str | None, path: str | None
 ) -> list[Directive]:
-    """The directives of a snippet, in order, each with the code up to the next one (or the next marker)."""
+    """Return the directives of a snippet, in order, each with the code up to the next one (or the next marker)."""
     roles = classify(update, original, language=language, path=path)
     texts = _comment_texts(update, language)
     known = {line.strip() for line in original}
@@ -169,14 +169,15 @@ def find_directives(
 
 
 def _orders(update: Sequence[str], roles: Sequence[Role]) -> dict[int, str]:
-    """The orders between fences, by their lines.  One above a part with a marker only tells what that part shows."""
+    """Return the orders between fences, by their lines.  One above a part with a marker only tells what that part
+    shows."""
     found = {i: update[i].strip().rstrip(":*_") for i, role in enumerate(roles) if role is Role.ELSEWHERE}
     stops = [*found, len(update)][1:]
     return {i: text for (i, text), stop in zip(found.items(), stops, strict=True) if Role.MARKER not in roles[i:stop]}
 
 
 def _comment_texts(update: Sequence[str], language: str | None) -> list[str | None]:
-    """The words of each line that is a comment, or stands in one that goes over several lines."""
+    """Return the words of each line that is a comment, or stands in one that goes over several lines."""
     texts: list[str | None] = []
     closing = ""
     for line in update:
@@ -192,7 +193,7 @@ def _comment_texts(update: Sequence[str], language: str | None) -> list[str | No
 
 
 def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: int, known: set[str]) -> int:
-    """One past the last line of the directive: it goes on while its sentence does."""
+    """Return one past the last line of the directive: it goes on while its sentence does."""
     end = start + 1
     while end < len(update) and end - start < MAX_LINES:
         above, text = texts[end - 1] or "", texts[end]
@@ -212,7 +213,7 @@ def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: in
 
 
 def _joined(texts: Sequence[str]) -> str:
-    """The text as one line, without the dots (and brackets) of a marker around it."""
+    """Return the text as one line, without the dots (and brackets) of a marker around it."""
     text = " ".join(texts).strip()
     match = _DOTS.match(text)
     if match is not None:
@@ -223,7 +224,7 @@ def _joined(texts: Sequence[str]) -> str:
 
 
 def _completed(directives: Sequence[Directive]) -> list[Directive]:
-    """The directives with what they take from those above: "same in save()", and a scope told once for all."""
+    """Return the directives with what they take from those above: "same in save()", and a scope told once for all."""
     found: list[Directive] = []
     scope: Directive | None = None
     is_used = False
@@ -246,7 +247,7 @@ def _completed(directives: Sequence[Directive]) -> list[Directive]:
 
 
 def judge(text: str, lower: str, *, stands_free: bool, is_apart: bool = False, is_told: bool = False) -> float:
-    """How much a comment's words speak of the edit and of what stands in the file (its text in small letters).
+    """Return how much a comment's words speak of the edit and of what stands in the file (its text in small letters).
 
     `is_apart`: no line stands right below.  `is_told`: it is no comment, but a sentence to the merger.
     """

@@ -186,7 +186,7 @@ class _WordReader:
         """Index after the token of the last mention."""
 
     def low(self, i: int) -> str:
-        """A name or sign in small letters; "" for code and quotes."""
+        """Return a name or sign in small letters; "" for code and quotes."""
         if not 0 <= i < len(self.tokens) or self.tokens[i].lastgroup not in ("name", "sign"):
             return ""
         return self.tokens[i][0].strip().lower()
@@ -271,7 +271,7 @@ class _WordReader:
         self.ordinal = self.count = 0
 
     def connective(self, i: int, low: str) -> int:
-        """How many tokens a connective of several words takes; 0 where there is none."""
+        """Return how many tokens a connective of several words takes; 0 where there is none."""
         one = self.low(i + 1)
         for relation, said in _JOINED:
             if [self.low(k) for k in range(i, i + len(said))] == said:
@@ -292,7 +292,7 @@ class _WordReader:
         return 0
 
     def small_word(self, i: int, low: str) -> bool:
-        """What a word of the language changes; False: it is none.
+        """Return what a word of the language changes; False: it is none.
 
         Over 60 lines: a list of decisions whose order is what it says.
         """
@@ -372,7 +372,7 @@ class _WordReader:
         return True
 
     def is_of_file(self, i: int) -> bool:
-        """Whether the words from token `i` on are "of the file", and not "near the end of the file"."""
+        """Tell whether the words from token `i` on are "of the file", and not "near the end of the file"."""
         said = [self.low(k) for k in range(i, i + 3)]
         if {"near", "toward", "towards"} & {self.low(k) for k in range(max(0, i - 4), i)}:
             return False
@@ -410,7 +410,7 @@ class _WordReader:
         self.add("sort", low, i + 1, sort=sort, ordinal=ordinal)
 
     def phrase(self, i: int) -> int:
-        """The longest run of words that stands in the file."""
+        """Return the longest run of words that stands in the file."""
         first, low, above = self.tokens[i], self.low(i), self.low(i - 1)
         is_beside = self.relation in (Relation.AFTER, Relation.BEFORE)
         may_stand_above = _AFTER | _BEFORE | _KINDS
@@ -435,7 +435,7 @@ class _WordReader:
 
 
 def read_words(text: str, stands: Callable[[str], bool]) -> Words:
-    """What a directive's text says; `stands` tells whether a phrase is in the file."""
+    """Return what a directive's text says; `stands` tells whether a phrase is in the file."""
     reader = _WordReader(text, stands)
     i = 0
     while i < len(reader.tokens):

@@ -33,7 +33,8 @@ def find_orders(
     path: str | None,
     instruction: str = "",
 ) -> list[Order]:
-    """The orders between the fences of the update; else the one in the instruction, with the whole snippet as its code.
+    """Return the orders between the fences of the update; else the one in the instruction, with the whole snippet as
+    its code.
 
     A snippet with markers shows its place itself.  An order to replace the file itself says nothing about a place.
     """
@@ -53,7 +54,7 @@ def find_orders(
 
 
 def adds_to_file(instruction: str, path: str | None) -> bool:
-    """Whether the one sentence says no more of a place than to add the code to the file at `path`."""
+    """Tell whether the one sentence says no more of a place than to add the code to the file at `path`."""
     lines = [line for line in instruction.split("\n") if line.strip()]
     if len(lines) != 1 or not is_order(lines[0]):
         return False
@@ -89,7 +90,7 @@ class Order:
         self._may_go = {j for site in (*sites, *spans) for j in range(*site)}
 
     def is_followed(self, ops: Sequence[LineOp]) -> bool:
-        """Whether the merge changes the file about where the order says, in the way it says."""
+        """Tell whether the merge changes the file about where the order says, in the way it says."""
         gone = {op.original_line for op in ops if op.kind == "drop" and op.text.strip()}
         if self._wanted is None or not self._may_go.issuperset(gone):
             return False
@@ -98,7 +99,7 @@ class Order:
 
 
 def _site(ops: Sequence[LineOp], kinds: Sequence[str]) -> Site | None:
-    """The original lines from the first to the last operation of these kinds; None without any."""
+    """Return the original lines from the first to the last operation of these kinds; None without any."""
     at, found = 0, []
     for op in ops:
         start = op.original_line if op.original_line is not None else at

@@ -107,12 +107,12 @@ class FileOutline:
         return self._depths[end] - self._depths[start]
 
     def opens(self, line: int) -> bool:
-        """Whether the next line with text is indented deeper."""
+        """Tell whether the next line with text is indented deeper."""
         below = self.solid_from[line + 1]
         return below < len(self.lines) and indent_of(self.lines[below]) > indent_of(self.lines[line])
 
     def levels(self, at: int) -> set[int]:
-        """The indentations that a line at this place may have."""
+        """Return the indentations that a line at this place may have."""
         above, below = self.before_blanks(at) - 1, self.solid_from[at]
         floor = indent_of(self.lines[below]) if below < len(self.lines) else 0
         levels = {floor}
@@ -123,7 +123,7 @@ class FileOutline:
         return levels
 
     def lines_with(self, phrase: str) -> Iterator[int]:
-        """The lines that hold a phrase as whole words, small and capital letters alike."""
+        """Yield the lines that hold a phrase as whole words, small and capital letters alike."""
         wanted = " ".join(phrase.lower().split())
         at = 0
         while wanted and (at := self.text.find(wanted, at)) >= 0:
@@ -139,21 +139,21 @@ class FileOutline:
             yield line
 
     def holds(self, phrase: str) -> bool:
-        """Whether a phrase stands in the file as whole words."""
+        """Tell whether a phrase stands in the file as whole words."""
         return phrase.lower() in self.text and next(self.lines_with(phrase), None) is not None
 
     # -- units -----------------------------------------------------------------------------------------------------
     def scope_at(self, line: int) -> Scope | None:
-        """The outermost scope that begins with this line, or has its header here."""
+        """Return the outermost scope that begins with this line, or has its header here."""
         return self._at_line.get(line)
 
     def scopes_named(self, name: str) -> list[Scope]:
-        """The scopes with that name, case regarded only where that leaves any."""
+        """Return the scopes with that name, case regarded only where that leaves any."""
         same = [scope for scope in self.scopes if scope.name == name]
         return same or [scope for scope in self.scopes if scope.name.lower() == name.lower()]
 
     def unit(self, line: int) -> tuple[int, int]:
-        """The statement, definition, entry or paragraph that begins with `line`."""
+        """Return the statement, definition, entry or paragraph that begins with `line`."""
         if line in self._units:
             return self._units[line]
         lines, scope = self.lines, self.scope_at(line)
@@ -173,7 +173,7 @@ class FileOutline:
         return start, end
 
     def chain(self, start: int, end: int) -> int:
-        """The end of a statement whose further branches (else, except, ...) follow."""
+        """Return the end of a statement whose further branches (else, except, ...) follow."""
         while True:
             follows = end < len(self.lines) and self._goes_on(end)
             is_branch = follows and indent_of(self.lines[end]) == indent_of(self.lines[start])
@@ -188,7 +188,7 @@ class FileOutline:
         return _GOES_ON.match(self.lines[line][:MAX_LINE]) is not None
 
     def lead(self, start: int) -> int:
-        """The first of the decorators and comments right above."""
+        """Return the first of the decorators and comments right above."""
         scope = self.scope_at(start)
         if scope is not None:
             return scope.lead_line
@@ -208,7 +208,7 @@ class FileOutline:
         return parents
 
     def enclosing(self, line: int) -> list[tuple[int, int]]:
-        """The units around a line, innermost first."""
+        """Return the units around a line, innermost first."""
         if line not in self._around:
             found = {(s.start_line, s.end_line) for s in self.scopes if s.header_line < line < s.end_line}
             parent, n = self.parents[line], 0
@@ -219,7 +219,7 @@ class FileOutline:
         return self._around[line]
 
     def body(self, start: int, end: int) -> tuple[int, int]:
-        """The lines of a unit less its header and its closing line."""
+        """Return the lines of a unit less its header and its closing line."""
         scope = self.scope_at(start)
         if scope is not None and scope.end_line == end and scope.body_start_line < scope.body_end_line:
             return scope.body_start_line, self.before_blanks(scope.body_end_line)
@@ -228,7 +228,7 @@ class FileOutline:
         return next(deeper, start + 1), self.before_blanks(last)
 
     def after_units(self, start: int, end: int, number: int) -> int:
-        """One past so many units from `start` on, not behind `end`."""
+        """Return one past so many units from `start` on, not behind `end`."""
         at = start
         for _ in range(number):
             begin = self.solid_from[at]
@@ -324,7 +324,7 @@ class Finder:
         return spans
 
     def _scopes_said(self, relation: Relation) -> list[tuple[int, int]]:
-        """The units with a body that mentions of a relation name."""
+        """Return the units with a body that mentions of a relation name."""
         named = [(m, spans) for m, spans in self.spans.items() if m.relation is relation]
         found = [spans for m, spans in named if m.kind == "code"] or [spans for _, spans in named]
         return [(s.start, s.end) for spans in found for s in spans if s.quality > 0.7 and s.end > s.line + 1]
@@ -365,7 +365,7 @@ class Finder:
         return list(found.values())
 
     def _statements_with(self, parts: Sequence[str]) -> Iterator[int]:
-        """The first lines of statements over several lines that have all parts, white space aside."""
+        """Yield the first lines of statements over several lines that have all parts, white space aside."""
         first = parts[0].split()[0]
         squeezed = ["".join(part.split()) for part in parts]
         for j, line in enumerate(self.layout.lines):
@@ -377,7 +377,7 @@ class Finder:
                     yield j
 
     def _prominence(self, line: int, text: str) -> float:
-        """How much a line is what the words name: it declares it, is it, begins with it, or only holds it."""
+        """Return how much a line is what the words name: it declares it, is it, begins with it, or only holds it."""
         written = self.layout.lines[line].strip()
         name = header_name(self.layout.lines[line])
         if name is not None and name.lower() == text.lower():
@@ -435,22 +435,23 @@ class Finder:
         return [mention for mention in self.words.mentions if mention.kind == "edge"]
 
     def edge_of(self, edge: Mention, start: int, end: int) -> int:
-        """Where a thing goes that shall be the first, second, ... or last in lines [start, end)."""
+        """Return where a thing goes that shall be the first, second, ... or last in lines [start, end)."""
         return end if edge.ordinal < 0 else self.layout.after_units(start, end, edge.ordinal - 1)
 
     def after(self, span: MentionPlace) -> list[int]:
-        """Where something after the span may go, the likeliest first."""
+        """Return where something after the span may go, the likeliest first."""
         ends = [self.layout.chain(span.start, span.end), span.end, span.line + 1]
         return list(dict.fromkeys([*ends, *(end for _, end in self.layout.enclosing(span.line)[:4])]))
 
     def before(self, span: MentionPlace) -> list[int]:
-        """Where something before the span may go, the likeliest first."""
+        """Return where something before the span may go, the likeliest first."""
         starts = [self.layout.lead(span.start), span.start, span.line]
         around = (self.layout.lead(start) for start, _ in self.layout.enclosing(span.line)[:3])
         return list(dict.fromkeys([*starts, *around]))
 
     def worth(self, relation: Relation, span: MentionPlace) -> dict[int, float]:
-        """How well the places after (or before) a span agree with it, by the first line with text from there on."""
+        """Return how well the places after (or before) a span agree with it, by the first line with text from there
+        on."""
         key = (relation, span.start, span.line)
         if key not in self._worths:
             layout, found = self.layout, self._worths.setdefault(key, {})

@@ -106,7 +106,7 @@ class Placed(NamedTuple):
 
 
 def label(line: str) -> str | None:
-    """What a line declares, assigns or calls first."""
+    """Return what a line declares, assigns or calls first."""
     name = header_name(line)
     match = _LABEL.match(line) if name is None else None
     return match["name"] if match is not None else name
@@ -140,7 +140,7 @@ class Search:
         """The blank line behind the block that has white space of its own, which is shown on purpose."""
 
     def ranked(self) -> list[tuple[float, Site, float]]:
-        """The candidates, best first: the score of each, the site, and how far it agrees with the words."""
+        """Return the candidates, best first: the score of each, the site, and how far it agrees with the words."""
         imports = range(self.layout.last_import if len(self.solid) == 1 and is_import(self.solid[0]) else 0)
         if known := [Site(j, j + 1) for j in imports if imports_more(self.lines[j], self.solid[0])]:
             # An import that the file has, with more names, takes its place wherever the words put it.
@@ -253,7 +253,8 @@ class Search:
         return found
 
     def extents(self, line: int) -> Iterator[Site]:
-        """What may be meant by the thing that begins at a line: the line, its header, the whole, with what leads it."""
+        """Yield what may be meant by the thing that begins at a line: the line, its header, the whole, with what leads
+        it."""
         start, end = self.layout.unit(line)
         lead, scope = self.layout.lead(start), self.layout.scope_at(line)
         header_end = scope.body_start_line if scope is not None else end
@@ -264,7 +265,7 @@ class Search:
             yield Site(start, line)
 
     def most_like(self, text: str, within: Iterable[int], at_most: int) -> list[int]:
-        """The lines most like a text, the likest first."""
+        """Return the lines most like a text, the likest first."""
         wanted, name = text.strip()[:200], label(text)
         ranked = []
         for j in within:
@@ -277,7 +278,7 @@ class Search:
 
     # -- agreement with the words ----------------------------------------------------------------------------------
     def agree(self, site: Site) -> tuple[float, float]:
-        """A score of how a site agrees with the words, and the plain sum of its agreements with each mention."""
+        """Return a score of how a site agrees with the words, and the plain sum of its agreements with each mention."""
         finder, words, is_insert = self.finder, self.words, site.start == site.end
         total = agreed = 0.0
         for mention, spans in finder.spans.items():
@@ -319,7 +320,7 @@ class Search:
         return total + (0.8 if finder.by_relation(*_BESIDE) or finder.edges else -0.3), agreed
 
     def agreement(self, mention: Mention, site: Site, spans: Sequence[MentionPlace]) -> float:
-        """How far a site agrees with one mention, at the best of the places that it may mean."""
+        """Return how far a site agrees with one mention, at the best of the places that it may mean."""
         relation, found = mention.relation, []
         if relation is Relation.WITHIN:
             return max(self.inside(site, span) * span.quality for span in spans)
@@ -352,7 +353,7 @@ class Search:
         return max(found, default=0.0) * share
 
     def inside(self, site: Site, span: MentionPlace) -> float:
-        """How far a site stands inside a thing, or inside what is around it."""
+        """Return how far a site stands inside a thing, or inside what is around it."""
         is_insert = site.start == site.end
         if is_insert and site.start in (span.start, span.end) and is_import(self.lines[span.line]):
             return 1.0
@@ -372,7 +373,7 @@ class Search:
 
     # -- likeness and form -----------------------------------------------------------------------------------------
     def likeness(self, site: Site) -> float:
-        """How like the lines that give way are to the block."""
+        """Return how like the lines that give way are to the block."""
         if site.start == site.end or not self.solid:
             return 0.0
         gone: set[int] = set()
@@ -393,7 +394,7 @@ class Search:
         return 0.5 * whole + 0.5 * max(first, 0.9 if is_namesake else 0.0) + same_end
 
     def first_of(self, site: Site) -> int:
-        """The first line of a site that is no comment or decorator."""
+        """Return the first line of a site that is no comment or decorator."""
         own = (j for j in range(*site) if self.lines[j].strip() and not is_attached(self.lines[j]))
         return next(own, site.start)
 
@@ -451,7 +452,7 @@ class Search:
         return total
 
     def reason(self, site: Site) -> str:
-        """What was done, and the words that say so."""
+        """Tell what was done, and the words that say so."""
         said = self.said if len(self.said) <= MAX_SAID else f"{self.said[:MAX_SAID].rstrip()} ..."
         named = next((m for m in self.words.mentions if self.finder.spans.get(m) and m.relation in WEIGHTS), None)
         what = f"`{named.text}`" if named is not None else "the file's edge"
@@ -465,7 +466,7 @@ class Search:
 
     # -- writing ---------------------------------------------------------------------------------------------------
     def write(self, start: int, end: int, *, gaps: str = "", is_shifted: bool = True) -> tuple[int, int, Lines]:
-        """The site's change as lines, without those that stand at the place already.
+        """Return the site's change as lines, without those that stand at the place already.
 
         `gaps`: as in `with_gaps`.  Lines that are not `is_shifted` keep their own indentation.
         """
@@ -499,7 +500,7 @@ class Search:
         return self.with_gaps(start, new, gaps=gaps) if start == end else (start, end, (*new, *self.tail))
 
     def variants(self, site: Site) -> Iterator[tuple[int, int, Lines]]:
-        """The other ways to write the site's change."""
+        """Yield the other ways to write the site's change."""
         if not self.solid:
             return
         if site.start == site.end:
@@ -510,7 +511,8 @@ class Search:
             yield self.write(*site, is_shifted=False)
 
     def level_at(self, at: int, own: int) -> int:
-        """The indentation of an insertion: its own, where lines there may have it, else that of what the words name."""
+        """Return the indentation of an insertion: its own, where lines there may have it, else that of what the words
+        name."""
         levels, below = self.layout.levels(at), self.layout.solid_from[at]
         if below < len(self.lines) and is_closer(self.lines[below]) and not is_closer(self.solid[0]):
             # What stands above a closing bracket is inside, so it is deeper.
@@ -526,7 +528,7 @@ class Search:
         return next(wanted, max(levels, default=own))
 
     def with_gaps(self, at: int, new: Sequence[tuple[int | None, str]], *, gaps: str = "") -> tuple[int, int, Lines]:
-        """An insertion with the blank lines that neighbours have around them.
+        """Return an insertion with the blank lines that neighbours have around them.
 
         `gaps`: "other" for one where they have none, and none where they have some; "both" for one on both sides.
         """
@@ -564,7 +566,7 @@ class Search:
         return place, place, (*[blank] * max(before - gap, 0), *new, *[blank] * max(after - left, 0))
 
     def gap(self, above: int, below: int, first: str) -> int:
-        """Blank lines between the block and its neighbours; `first`: its first line as it is written."""
+        """Return blank lines between the block and its neighbours; `first`: its first line as it is written."""
         layout, lines, level = self.layout, self.lines, indent_of(first)
         there = below - above if above and below < len(lines) else 0
         if self.words.blank is not None:
@@ -608,7 +610,7 @@ class Search:
 def place(
     original: Sequence[str], update: Sequence[str], directive: Directive, *, language: str | None
 ) -> list[Placed]:
-    """The ways to do what a directive says, best first, at most four; none where nothing fits."""
+    """Return the ways to do what a directive says, best first, at most four; none where nothing fits."""
     return _ways(FileOutline(original, language), update, directive)
 
 
@@ -671,7 +673,7 @@ def _overlap(one: Placed, other: Placed) -> bool:
 
 
 def _operations(keeps: Sequence[LineOp], reading: Sequence[Placed]) -> tuple[LineOp, ...]:
-    """The operations of places that do not overlap; `keeps` keeps the whole original."""
+    """Return the operations of places that do not overlap; `keeps` keeps the whole original."""
     ops: list[LineOp] = []
     at = 0
     for item in sorted(reading, key=lambda placed: (placed.start, placed.end)):
