@@ -130,8 +130,8 @@ class Compact:
         return ListingStream(self.vocabulary)
 
     def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the first and last line of each token.  A tag decides about its line, that of a dropped line and the end
-        about the next one."""
+        """Return the first and last line of each token.  A tag decides about its line, that of a dropped line and the
+        end about the next one."""
         vocabulary = self.vocabulary
         lines: list[tuple[int, int]] = []
         n_begun, is_dropping = 0, False
