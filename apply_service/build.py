@@ -44,7 +44,7 @@ ACTIVE_ELSEWHERE = 64
 
 # -- the service -------------------------------------------------------------------------------------------------------
 def open_service(runtime: Runtime, settings: Settings) -> Service:
-    """A service that runs the pipeline.
+    """Return a service that runs the pipeline.
 
     Worker processes start when they are first needed, except one that reads small edits, which starts now.
     """
@@ -78,7 +78,7 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
 
 
 def active_limit(settings: Settings) -> int:
-    """The most requests to decode at a time in this process: `max_active`, else a number that suits the device.
+    """Return the most requests to decode at a time in this process: `max_active`, else a number that suits the device.
 
     More requests at a time make an accelerator more efficient, but not a CPU.
     """
@@ -90,7 +90,7 @@ def active_limit(settings: Settings) -> int:
 
 # -- targets -----------------------------------------------------------------------------------------------------------
 def build_runtime(settings: Settings) -> Runtime:
-    """The runtime, which loads each target by name, once, on first use.
+    """Return the runtime, which loads each target by name, once, on first use.
 
     Requests may name the embedded model and the configured models.  A request can't load any other model.  Raises
     SettingsError.
@@ -125,9 +125,9 @@ def build_runtime(settings: Settings) -> Runtime:
 
 
 def decided_kinds(name: str, settings: Settings) -> frozenset[Kind]:
-    """What a model may decide under strategy `auto`: as the settings say of the service's own, else as its record says,
-    which is read without the weights.  One that can't be found or read may decide everything, so that the first edit
-    loads it and tells why it can't."""
+    """Return what a model may decide under strategy `auto`: as the settings say of the service's own, else as its
+    record says, which is read without the weights.  One that can't be found or read may decide everything, so that the
+    first edit loads it and tells why it can't."""
     if name == settings.model and settings.decides != (RECORD,):
         return frozenset(kind for kind in KINDS if kind in settings.decides)
     source = _source(name, settings)
@@ -146,7 +146,7 @@ def decided_kinds(name: str, settings: Settings) -> frozenset[Kind]:
 
 
 def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Decider:
-    """The target for a model by its name in the settings.
+    """Return the target for a model by its name in the settings.
 
     A model in this process is loaded.  A model on a server is not contacted yet.
 
@@ -163,7 +163,7 @@ def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
 
 def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Target:
-    """The target with the weights, self-test and prompt format of one model, by its name in the settings.
+    """Return the target with the weights, self-test and prompt format of one model, by its name in the settings.
 
     `draft_model` gives the model that drafts for it, which is loaded too; None if none is set.
 
@@ -204,7 +204,7 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
 
 def runs_on_numpy(source: str, settings: Settings) -> bool:
-    """Whether a model runs without torch: the embedded one, unless the settings ask for what only torch has."""
+    """Tell whether a model runs without torch: the embedded one, unless the settings ask for what only torch has."""
     asked = (settings.engine, settings.weights, settings.attention, settings.cuda_graphs)
     return (
         source == EMBEDDED
@@ -215,12 +215,12 @@ def runs_on_numpy(source: str, settings: Settings) -> bool:
 
 
 def runs_on_llama_cpp(source: str, settings: Settings) -> bool:
-    """Whether a model runs in llama.cpp: where the settings say so, all but the embedded one."""
+    """Tell whether a model runs in llama.cpp: where the settings say so, all but the embedded one."""
     return settings.engine == LLAMA_CPP and source != EMBEDDED
 
 
 def load_llama(name: str, settings: Settings) -> LlamaEngine:
-    """The engine with a GGUF file in llama.cpp.
+    """Return the engine with a GGUF file in llama.cpp.
 
     Raises MissingDependency: llama-cpp-python is not installed, or was built for no such device; ModelNotLoadable: the
     file is no GGUF, or can't be used; ModelTooLarge: there is no memory for it.
@@ -256,17 +256,17 @@ def _wait_asleep() -> None:
 
 
 def load_anew(name: str, settings: Settings) -> LoadedModel:
-    """The model in the torch engine, with its self-test on this machine, measured now."""
+    """Return the model in the torch engine, with its self-test on this machine, measured now."""
     return _load(_source(name, settings), settings, is_fresh=True)
 
 
 def _source(name: str, settings: Settings) -> str:
-    """The folder, id or server-side name of a model, by its name in the settings."""
+    """Return the folder, id or server-side name of a model, by its name in the settings."""
     return settings.model_sources.get(name, name)
 
 
 def _draft_engine(target: Any, directory: Path, draft_model: Callable[[], LoadedModel]) -> DraftEngine:
-    """The draft model for a target, which is either local engine.  Raises UnsupportedParameter: the tokenizers
+    """Return the draft model for a target, which is either local engine.  Raises UnsupportedParameter: the tokenizers
     differ."""
     draft = draft_model()
     if _vocabulary(str(draft.directory)) != _vocabulary(str(directory)):
@@ -279,7 +279,7 @@ def _draft_engine(target: Any, directory: Path, draft_model: Callable[[], Loaded
 
 @cache
 def _vocabulary(source: str) -> Mapping[str, int]:
-    """All tokens with their ids, including control tokens."""
+    """Return all tokens with their ids, including control tokens."""
     from tokenizers import Tokenizer
     from transformers import AutoTokenizer
 
@@ -290,7 +290,8 @@ def _vocabulary(source: str) -> Mapping[str, int]:
 
 
 def _is_pulled(source: str) -> bool:
-    """Whether the model's files are the hub client's to find: it is neither the embedded one nor a file or folder."""
+    """Tell whether the model's files are the hub client's to find: it is neither the embedded one nor a file or
+    folder."""
     return source != EMBEDDED and not Path(source).expanduser().exists()
 
 

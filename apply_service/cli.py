@@ -65,13 +65,13 @@ class Parser(ArgumentParser):
         return f"See {self.prog} --help."
 
     def remedy_for(self, word: str, known: Iterable[str]) -> str:
-        """What may have been meant by an unknown word."""
+        """Tell what may have been meant by an unknown word."""
         from apply_service.commands.output import closest, did_you_mean
 
         return did_you_mean(closest(word, known)) or self.remedy
 
     def _check_value(self, action: Action, value: Any) -> None:
-        """Of choices; argparse's own says nothing of the similar one."""
+        """Check the choices; argparse's own says nothing of the similar one."""
         if action.choices is None or value in action.choices:
             return
         known = [str(one) for one in action.choices]
@@ -143,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
-    """The arguments.  Raises InvalidField, with what may have been meant."""
+    """Return the arguments.  Raises InvalidField, with what may have been meant."""
     arguments, rest = parser.parse_known_args(argv)
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-") and word != "-"]
     command = commands_of(parser)[arguments.command]
@@ -164,13 +164,13 @@ def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
 
 
 def commands_of(parser: ArgumentParser) -> Mapping[str, Parser]:
-    """The parsers of all commands by their names."""
+    """Return the parsers of all commands by their names."""
     choices: Any = next(action.choices for action in parser._actions if action.dest == "command")
     return cast("Mapping[str, Parser]", choices)
 
 
 def build_parser() -> ArgumentParser:
-    """The parser of all commands."""
+    """Return the parser of all commands."""
     parser = Parser(prog="apply-service", usage="apply-service COMMAND ...", description=TEXT)
     parser.add_argument("-V", "--version", action=PrintVersion, nargs=0, help="print the version")
     commands = parser.add_subparsers(
@@ -265,7 +265,7 @@ def build_parser() -> ArgumentParser:
 
 
 def _add_apply_options(command: Parser) -> None:
-    """The options of `apply`.  Long, because each option takes a line or two."""
+    """Add the options of `apply`.  Long, because each option takes a line or two."""
     add = command.add_argument
     text = "file to edit; one that does not exist is a new file; - edits what comes through standard input"
     add("file", nargs="?", metavar="FILE", help=text)

@@ -35,11 +35,11 @@ class Deadline:
         return self._is_cancelled
 
     def is_over(self) -> bool:
-        """Whether nobody waits for the answer."""
+        """Tell whether nobody waits for the answer."""
         return self.is_cancelled or self.is_late
 
     def cancel(self) -> None:
-        """To be called when the caller goes away or has its answer.  A second call does nothing."""
+        """Call it when the caller goes away or has its answer.  A second call does nothing."""
         with self._lock:
             self._is_cancelled = True
             callbacks, self._callbacks = self._callbacks, []

@@ -43,13 +43,13 @@ class ApplyError(Exception):
         """Of an edit that is not clear: what it may mean, as answers tell it; `reading` takes one."""
 
     def as_dict(self) -> dict[str, object]:
-        """The fields of the error in JSON."""
+        """Return the fields of the error in JSON."""
         fields = {name: getattr(self, name) for name in ("code", "message", "value", "limit", "remedy")}
         return fields | ({"readings": self.readings} if self.readings else {})
 
 
 def shorten(value: object, max_chars: int) -> str:
-    """An error's value or limit for people: a text as it is, anything else as JSON, cut after `max_chars`."""
+    """Return an error's value or limit for people: a text as it is, anything else as JSON, cut after `max_chars`."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= max_chars else text[:max_chars] + "..."
 
@@ -119,8 +119,8 @@ class SettingsError(ApplyError, code="bad_setting"): """A setting is unknown or 
 
 
 def missing_extra(what: str, extra: str) -> MissingDependency:
-    """`what` needs packages that a plain install leaves out.  The remedy works wherever this package came from: pip takes
-    the installed one and adds what the extra names.  Where uv has made the environment, it has no pip."""
+    """`what` needs packages that a plain install leaves out.  The remedy works wherever this package came from: pip
+    takes the installed one and adds what the extra names.  Where uv has made the environment, it has no pip."""
     install = f"{sys.executable} -m pip install" if find_spec("pip") else f"uv pip install --python {sys.executable}"
     command = f"{install} 'apply-service[{extra}]'"
     return MissingDependency(f"{what}, which a plain install leaves out.", value=extra, remedy=f"Run: {command}")

@@ -30,26 +30,26 @@ def leave_current_folder() -> None:
 
 
 def has_current_folder() -> bool:
-    """Whether the current folder is still there."""
+    """Tell whether the current folder is still there."""
     return _real(os.curdir) != ""
 
 
 def python_command(module: str, function: str = "main") -> list[str]:
-    """The beginning of a command line that runs a function of one of our modules; its arguments follow.  To be started
-    with `clean_environment`."""
+    """Return the beginning of a command line that runs a function of one of our modules; its arguments follow.  To be
+    started with `clean_environment`."""
     path = f"[entry for entry in {_additions()!r} if entry not in sys.path]"
     code = f"import sys; sys.path += {path}; from {module} import {function}; sys.exit({function}())"
     return [sys.executable, "-P", "-c", code]
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment for a child: what it starts in turn does not see the current folder either."""
+    """Return this process's environment for a child: what it starts in turn does not see the current folder either."""
     return {**{name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, "PYTHONSAFEPATH": "1"}
 
 
 def find_program(name: str) -> str | None:
-    """The file of a program, which is looked for in the absolute folders of PATH; None if there is none.  A path stays
-    what it is."""
+    """Return the file of a program, which is looked for in the absolute folders of PATH; None if there is none.  A path
+    stays what it is."""
     if os.path.dirname(name):
         return shutil.which(name)
     endings = os.environ.get("PATHEXT", ".EXE").split(";") if sys.platform == "win32" else []
@@ -61,7 +61,7 @@ def find_program(name: str) -> str | None:
 
 
 def _additions() -> list[str]:
-    """What the interpreter's own module path lacks: folders that the installation added to it (wrappers of some
+    """Return what the interpreter's own module path lacks: folders that the installation added to it (wrappers of some
     distributions do), and ours.  Left out is what comes from the user: PYTHONPATH, the current folder, and the folder
     of the program that imports us."""
     given = [os.curdir, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
@@ -72,7 +72,7 @@ def _additions() -> list[str]:
 
 
 def _real(entry: str) -> str:
-    """The absolute path of an entry, links followed; "" for a relative one where the current folder is gone."""
+    """Return the absolute path of an entry, links followed; "" for a relative one where the current folder is gone."""
     try:
         return os.path.realpath(entry)
     except OSError:

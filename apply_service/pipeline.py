@@ -238,7 +238,7 @@ def refuse_unknown_checks(on_verdict: Mapping[str, str]) -> None:
 
 
 def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
-    """The edit, with the predicted merge.  Raises ApplyError."""
+    """Return the edit, with the predicted merge.  Raises ApplyError."""
     original, update = normalise(request.original), normalise(request.update)
     of_file = Prediction(keep_all(original), tuple(update.split("\n")), Certainty.CERTAIN, determined=True)
     job = EditJob(original, update, request.instruction, request.path, language, of_file)
@@ -263,8 +263,8 @@ def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
 
 
 def predict_merge(request: ApplyRequest, job: EditJob, reply: FoundEdit) -> Prediction:
-    """What the reader of its format makes of the edit in a reply.  A snippet that stands in the file as it is changes
-    nothing, and is certain.  Raises ApplyError."""
+    """Return what the reader of its format makes of the edit in a reply.  A snippet that stands in the file as it is
+    changes nothing, and is certain.  Raises ApplyError."""
     original_read, update_read = job.original, reply.update
     if reply.format in READS_BYTES:
         original_read = with_mark(request.original, request.encoding)
@@ -300,7 +300,7 @@ def refuse_exchanged(request: ApplyRequest, job: EditJob) -> None:
 
 
 def is_there_already(update: str, original: str) -> bool:
-    """Whether each stretch of a lazy snippet between its markers stands in the file as it is, in this order."""
+    """Tell whether each stretch of a lazy snippet between its markers stands in the file as it is, in this order."""
     text, at = f"\n{original}\n", 0
     for is_mark, lines in groupby(update.split("\n"), is_marker):
         stretch = "\n".join(lines).strip("\n")
@@ -378,8 +378,8 @@ def finish(
 
 
 def settle(request: ApplyRequest, edit: ReadEdit, outcome: Outcome) -> tuple[Outcome, tuple[Verdict, ...]]:
-    """The text to answer with, and what the checks found: the predicted merge replaces a target's text that fails.
-    Raises the outcome's error where the predicted merge fails, too."""
+    """Return the text to answer with, and what the checks found: the predicted merge replaces a target's text that
+    fails. Raises the outcome's error where the predicted merge fails, too."""
     job, checks = edit.job, edit.check(outcome.merged)
     if outcome.error is not None and not all(verdict.is_pass for verdict in checks):
         raise outcome.error
@@ -402,13 +402,13 @@ def refuse_failed(verdicts: Sequence[Verdict], rules: Mapping[str, str]) -> None
 
 
 def id_of_reading(job: EditJob, merged: str) -> str | None:
-    """The id of the reading that gives the text; None where it is none of the edit's."""
+    """Return the id of the reading that gives the text; None where it is none of the edit's."""
     known = (job.prediction.text, *(one.text for one in job.prediction.readings))
     return reading_id(merged) if job.update.strip() and merged in known else None
 
 
 def attribute_ops(original: str, merged: str, prediction: Prediction) -> tuple[LineOp, ...]:
-    """The line operations that lead from `original` to `merged`.
+    """Return the line operations that lead from `original` to `merged`.
 
     If the prediction has the same text, these are its own operations.  Otherwise they are the smallest set; an added
     line that is in the update is credited to the update.
@@ -457,7 +457,7 @@ class Confidence(NamedTuple):
 def confidence_in(
     request: ApplyRequest, prediction: Prediction, outcome: Outcome, checks: Sequence[Verdict]
 ) -> Confidence:
-    """The confidence of the answer and of its hunks.
+    """Return the confidence of the answer and of its hunks.
 
     If the text is a reading of the merger, this is the counted chance that such readings are right.  Otherwise it is
     the target's least probability of a decision, calibrated if the target has a calibration.  A reading that the caller
@@ -482,7 +482,7 @@ def confidence_in(
 
 
 def counted_chances(job: EditJob, outcome: Outcome, hunks: Sequence[TextHunk]) -> Sequence[float] | None:
-    """The chance of each hunk of a merger's text; None where that was not counted."""
+    """Return the chance of each hunk of a merger's text; None where that was not counted."""
     if outcome.strategy not in BY_MERGER or job.prediction.probability is None:
         return None
     return chances_of_hunks(job.prediction, outcome.merged, [hunk.lines for hunk in hunks])
@@ -495,7 +495,7 @@ def confident_hunks(
     confidence_at: Callable[[float], float] = math.exp,
     chances: Sequence[float] | None = None,
 ) -> tuple[Hunk, ...]:
-    """The hunks with their confidence, from whoever decided.
+    """Return the hunks with their confidence, from whoever decided.
 
     `line_logprobs`: for each line of the merged text (LF lines), the least log probability of a decision; None if no
     target decided.  `confidence_at` turns the least of a hunk into a confidence.  `chances`: of the hunks of a
@@ -534,7 +534,7 @@ def apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult:
 
 
 def read_or_apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult | ReadEdit:
-    """The answer if a program gives it, else the edit to pass to `run`.
+    """Return the answer if a program gives it, else the edit to pass to `run`.
 
     A service calls this in worker processes.  It uses no target of the runtime.  Raises as `run` does.
     """

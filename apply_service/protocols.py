@@ -121,7 +121,7 @@ class Constraint(Protocol):
     """A deterministic mask from (sources, output so far), which also says which tokens must come next."""
 
     def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        """Ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.
+        """Return ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.
 
         Between calls `output_ids` only grows.  Masks after a draft token that is not allowed are never used, and may be
         anything.
@@ -145,13 +145,13 @@ class PromptFormat(Protocol):
     """Whether `constraint` applies if the request does not say."""
 
     def encode_prompt(self, job: EditJob) -> list[int]:
-        """The whole prompt; output is generated right after it."""
+        """Return the whole prompt; output is generated right after it."""
 
     def encode_sources(self, job: EditJob) -> DraftSources:
         """Predicted merge, original and update, encoded as this format writes output.  The first has its end token."""
 
     def decode_output(self, ids: Sequence[int]) -> str:
-        """The merged text of finished output (with or without stop token), without control tokens and tags.
+        """Return the merged text of finished output (with or without stop token), without control tokens and tags.
 
         Raises Truncated if the output lacks the closing that this format demands.
         """
@@ -159,7 +159,7 @@ class PromptFormat(Protocol):
     def open_stream(self) -> TextStream: ...
 
     def lines_of(self, ids: Sequence[int]) -> Sequence[tuple[int, int]]:
-        """For each output token, the first and last line (0-based) of the merged text that its choice decides.
+        """Return, for each output token, the first and last line (0-based) of the merged text that its choice decides.
 
         These are the line that the token is in and the line that it begins.  For a token that writes nothing, it is the
         next line.
@@ -172,7 +172,7 @@ class PromptFormat(Protocol):
         """
 
     def constraint(self, job: EditJob) -> Constraint | None:
-        """The constraint that every output line is a line of the sources.
+        """Return the constraint that every output line is a line of the sources.
 
         None if this vocabulary or format can't be constrained that way.
         """
@@ -222,7 +222,8 @@ class Drafter(Protocol):
     """
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """At most `limit` tokens expected after `output_ids`, possibly none.  Every call gets the same, grown list."""
+        """Return at most `limit` tokens expected after `output_ids`, possibly none.  Every call gets the same, grown
+        list."""
 
     def observe(self, n_accepted: int, next_id: int) -> None:
         """Learn that `n_accepted` tokens of the last draft were accepted, and that the target then chose `next_id`."""
@@ -365,7 +366,7 @@ class Engine(Protocol):
         """
 
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
-        """One forward over all parts, which belong to distinct sessions.
+        """Return one forward over all parts, which belong to distinct sessions.
 
         It accepts draft tokens, rewinds the sessions, and answers in the same order (None for a prefill).  If it
         raises, no session has changed.

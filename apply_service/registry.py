@@ -47,7 +47,7 @@ DRAFTERS = {"none": "apply_service.drafting.drafter:NoDraft", **COPY_DRAFTERS, *
 
 
 def resolve(table: dict[str, str], name: str) -> Any:
-    """The object with this name.  Raises KeyError for an unknown name."""
+    """Return the object with this name.  Raises KeyError for an unknown name."""
     module, _, attribute = table[name].partition(":")
     return getattr(import_module(module), attribute)
 

@@ -127,7 +127,8 @@ class Task:
         self.ticket.end(terminal)
 
     def _advance(self, answer: Answer | None) -> Terminal | None:
-        """The terminal item; None if the request needs a pass or has a rest to do.  Raises what the pipeline raises."""
+        """Return the terminal item; None if the request needs a pass or has a rest to do.  Raises what the pipeline
+        raises."""
         deadline = self.ticket.deadline
         if deadline.is_over():
             return cancelled_error()
@@ -302,7 +303,7 @@ class Service:
             raise late_error(timeout_s) from None
 
     def check_integrity(self) -> None:
-        """To be called while idle.
+        """Call it while idle.
 
         Raises:
             EngineFailure: a request has been lost, or answered twice, or the engine thread has died.
@@ -317,7 +318,7 @@ class Service:
                 )
 
     def wait_until_idle(self, timeout_s: float) -> bool:
-        """Whether all accepted requests end, and the engine becomes free, within the time."""
+        """Tell whether all accepted requests end, and the engine becomes free, within the time."""
         with self._state:
             return self._state.wait_for(self._is_idle, timeout_s)
 
@@ -350,7 +351,7 @@ class Service:
 
     # -- states (with the lock held) -------------------------------------------------------------------------------
     def _in(self, *states: State, lane: Lane | None = None) -> list[Ticket]:
-        """The tickets in these states, of one lane or of all."""
+        """Return the tickets in these states, of one lane or of all."""
         return [
             ticket
             for ticket in self._tickets
@@ -358,7 +359,7 @@ class Service:
         ]
 
     def _queued(self) -> list[Ticket]:
-        """What counts against `queue_limit`: requests for a target, and large ones that wait to be read."""
+        """Return what counts against `queue_limit`: requests for a target, and large ones that wait to be read."""
         large = [] if self._large is None else self._in(State.UNREAD, lane=self._large)
         return self._in(State.WAITING) + large
 
@@ -380,7 +381,7 @@ class Service:
         self._state.notify_all()
 
     def _queue_of(self, ticket: Ticket) -> FairQueue[Ticket] | None:
-        """The queue that holds the tickets of this state."""
+        """Return the queue that holds the tickets of this state."""
         if ticket.state is State.WAITING:
             return self._waiting_remote if ticket.is_remote else self._waiting
         lane = self._lane_of(count_chars(ticket.request))
@@ -402,7 +403,7 @@ class Service:
             raise Overloaded("the queue is full", value=total, limit=limit, remedy=remedy)
 
     def _forget(self, ticket: Ticket) -> None:
-        """A ticket was answered: its place is free, unless a thread still runs it.  Tell the observers."""
+        """Free the place of a ticket that was answered, unless a thread still runs it.  Tell the observers."""
         with self._state:
             if ticket.state not in (State.RUNNING, State.ENDED):
                 self._move(ticket, State.ENDED)
@@ -498,7 +499,7 @@ class Service:
         self._start_next()
 
     def _serve(self) -> None:
-        """The engine thread, until the service closes: let requests join, run a pass, give each task its result."""
+        """Run the engine thread until the service closes: let requests join, run a pass, give each task its result."""
         scheduler = Scheduler()
         tasks: list[Task] = []
         while True:
@@ -524,7 +525,8 @@ class Service:
             tasks = self._still_active(tasks)
 
     def _joining(self, n_tasks: int) -> list[Ticket]:
-        """The requests that join these tasks.  Without tasks it waits for some; none come once the service closes."""
+        """Return the requests that join these tasks.  Without tasks it waits for some; none come once the service
+        closes."""
         with self._state:
             if n_tasks == 0:
                 self._state.wait_for(lambda: self._waiting or not self._is_open)
@@ -535,7 +537,7 @@ class Service:
         return joining
 
     def _still_active(self, tasks: Sequence[Task]) -> list[Task]:
-        """The tasks that need another pass.  The others are over."""
+        """Return the tasks that need another pass.  The others are over."""
         for task in tasks:
             if not task.decodings:
                 self._finish(task)
@@ -543,5 +545,5 @@ class Service:
 
 
 def count_chars(request: ApplyRequest) -> int:
-    """The size of an edit."""
+    """Return the size of an edit."""
     return len(request.original) + len(request.update)

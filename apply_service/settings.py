@@ -96,7 +96,7 @@ class SettingSpec:
         return f"{words}, or none" if self.is_optional or self.is_list else words
 
     def allows(self, value: object) -> bool:
-        """Whether the setting may have this value."""
+        """Tell whether the setting may have this value."""
         if value is None:
             return self.is_optional
         if self.is_list:
@@ -113,7 +113,7 @@ class SettingSpec:
 
 
 def parse_setting(spec: SettingSpec, text: str, *, source: str) -> object:
-    """The value of a text from the environment or the command line.  Raises SettingsError."""
+    """Return the value of a text from the environment or the command line.  Raises SettingsError."""
     value: object = text
     if spec.is_list:
         value = () if text.lower() in NONE_WORDS else tuple(part.strip() for part in text.split(","))
@@ -136,7 +136,7 @@ def check_setting(spec: SettingSpec, value: object, *, source: str) -> None:
 
 
 def setting(default: Any, allowed: tuple[Any, ...], text: str, *, group: str, is_secret: bool = False) -> Any:
-    """A field of `Settings`: its default, allowed values and explanation.  `is_secret`: left out of `repr`."""
+    """Return a field of `Settings`: its default, allowed values and explanation.  `is_secret`: left out of `repr`."""
     return field(default=default, repr=not is_secret, metadata={"help": text, "group": group, "allowed": allowed})
 
 
@@ -392,7 +392,7 @@ def _refuse_bad_folder(name: str | None) -> None:
 
 @cache
 def setting_specs() -> tuple[SettingSpec, ...]:
-    """All settings in the order of the class."""
+    """Return all settings in the order of the class."""
     hints = get_type_hints(Settings)
     specs = []
     for item in fields(Settings):
@@ -409,7 +409,8 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     config: str | Path | None = None,
 ) -> Settings:
-    """The settings in force.  A None in `command_line` counts as not given.  `environment`: by default the process's.
+    """Return the settings in force.  A None in `command_line` counts as not given.  `environment`: by default the
+    process's.
 
     The file is `config`, else APPLY_SERVICE_CONFIG, else in the platform's configuration folder, where it may be
     missing.  The old names of variables count where the new ones are not set.
@@ -435,20 +436,20 @@ def load_settings(
 
 
 def renamed_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The new name of each of our variables that has its old one."""
+    """Return the new name of each of our variables that has its old one."""
     names = [CONFIG_VARIABLE, *(spec.variable for spec in setting_specs())]
     old_names = {OLD_ENV_PREFIX + name.removeprefix(ENV_PREFIX): name for name in names}
     return {old: new for old, new in old_names.items() if old in environment}
 
 
 def with_new_names(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment, with our variables by their new names."""
+    """Return the environment, with our variables by their new names."""
     return {new: environment[old] for old, new in renamed_variables(environment).items()} | dict(environment)
 
 
 def own_places(settings: Settings, *, config: str | Path | None = None) -> tuple[Path, ...]:
-    """Where state, configuration and keys lie, those of the platform's usual places and those in force: no edit that
-    somebody else asks for may reach them.  `config`: as for `load_settings`."""
+    """Return where state, configuration and keys lie, those of the platform's usual places and those in force: no edit
+    that somebody else asks for may reach them.  `config`: as for `load_settings`."""
     named = [config if config is not None else with_new_names(os.environ).get(CONFIG_VARIABLE), settings.keys_file]
     places = [settings.state_path, *(Path(name).expanduser() for name in named if name)]
     with suppress(RuntimeError):  # this user has no home, and so no usual places
@@ -457,7 +458,7 @@ def own_places(settings: Settings, *, config: str | Path | None = None) -> tuple
 
 
 def _read_file(path: Path) -> dict[str, Any]:
-    """The settings in a file, checked.  Raises SettingsError."""
+    """Return the settings in a file, checked.  Raises SettingsError."""
     import tomllib  # most commands have no file to read, and start sooner without
 
     try:
@@ -487,8 +488,8 @@ def refuse_unknown(given: Iterable[str], source: str) -> None:
 
 
 def fleet_settings(args: Mapping[str, Any]) -> Settings:
-    """The settings of all servers of a fleet, from the `args` of its configuration file only.  Raises SettingsError: as
-    `Settings`; a setting has no meaning in a fleet; or there are neither keys nor `allow_open`."""
+    """Return the settings of all servers of a fleet, from the `args` of its configuration file only.  Raises
+    SettingsError: as `Settings`; a setting has no meaning in a fleet; or there are neither keys nor `allow_open`."""
     refuse_unknown(args, "args")
     for spec in setting_specs():
         if spec.name in args and (spec.group == "command" or spec.name in ("host", "port", "backups_kept")):
@@ -503,7 +504,7 @@ def fleet_settings(args: Mapping[str, Any]) -> Settings:
 
 
 def is_color_wanted(settings: Settings, is_terminal: bool, environment: Mapping[str, str] | None = None) -> bool:
-    """Whether output is to be coloured."""
+    """Tell whether output is to be coloured."""
     environment = os.environ if environment is None else environment
     if settings.color == "auto":
         return is_terminal and not environment.get("NO_COLOR")

@@ -55,7 +55,7 @@ class ReadEdit(NamedTuple):
     """By stage."""
 
     def check(self, merged: str) -> tuple[Verdict, ...]:
-        """The verdicts of all checks on a merged text with LF line ends."""
+        """Return the verdicts of all checks on a merged text with LF line ends."""
         job = self.job
         if self.checks is not None and merged == job.prediction.text:
             return self.checks
@@ -83,7 +83,7 @@ class Outcome:
     """Why the target gave no answer.  The request ends in this error if the fallback fails a check."""
 
     def fall_back(self, job: EditJob, note: str) -> Outcome:
-        """This outcome with the predicted merge instead of the target's text."""
+        """Return this outcome with the predicted merge instead of the target's text."""
         merged = replace(self, merged=job.prediction.text, strategy="fallback", note=note)
         return replace(merged, confidence=None, line_logprobs=None, agreement=None)
 
@@ -120,7 +120,7 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
 
 
 def unclear_error(request: ApplyRequest, job: EditJob) -> NeedsMoreContext:
-    """The error for an edit without a reading that is likely enough."""
+    """Return the error for an edit without a reading that is likely enough."""
     sure, needed = how_sure(job.prediction)
     reasons = "; ".join(job.prediction.reasons[:MAX_REASONS])
     remedy = (
@@ -135,8 +135,8 @@ def unclear_error(request: ApplyRequest, job: EditJob) -> NeedsMoreContext:
 
 
 def kind_of(job: EditJob) -> Kind | None:
-    """What there is to decide; None if a program applied the edit as its format demands, or as good as: where its
-    quotes were found and nothing changes, a target would write the file anew."""
+    """Return what there is to decide; None if a program applied the edit as its format demands, or as good as: where
+    its quotes were found and nothing changes, a target would write the file anew."""
     prediction = job.prediction
     if not job.update.strip():
         return "instruction"
@@ -148,7 +148,7 @@ def kind_of(job: EditJob) -> Kind | None:
 
 
 def needs_target(request: ApplyRequest, job: EditJob, runtime: Runtime) -> bool:
-    """Whether a target decides: it was asked to, or it may decide such edits."""
+    """Tell whether a target decides: it was asked to, or it may decide such edits."""
     if request.strategy != "auto":
         return request.strategy == "model"
     kind = kind_of(job)
@@ -156,7 +156,7 @@ def needs_target(request: ApplyRequest, job: EditJob, runtime: Runtime) -> bool:
 
 
 def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:
-    """Whether the predicted merge may take the place of the target's answer.  It keeps its doubt."""
+    """Tell whether the predicted merge may take the place of the target's answer.  It keeps its doubt."""
     return request.strategy == "auto" and job.prediction.certainty is not Certainty.GUESS
 
 
@@ -191,7 +191,7 @@ def _by_target(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline
 
 
 def _is_decided_in_windows(job: EditJob, touched: Sequence[Region], info: TargetInfo, windows: str) -> bool:
-    """Whether a target decides the touched regions alone, before it has tried the whole file."""
+    """Tell whether a target decides the touched regions alone, before it has tried the whole file."""
     n_lines = job.original.count("\n") + 1
     if windows != "never" and info.context_limit is not None and n_lines >= info.context_limit:
         return True
@@ -284,7 +284,8 @@ def weigh(
 
 # -- verdicts on how the answer came about ----------------------------------------------------------------------------
 def strategy_verdicts(job: EditJob, outcome: Outcome, confidence: float | None = None) -> Iterator[Verdict]:
-    """What the caller should know about how the answer came about.  `confidence`: the answer's, if it was counted."""
+    """Yield what the caller should know about how the answer came about.  `confidence`: the answer's, if it was
+    counted."""
     target, is_fallback = outcome.target, outcome.strategy == "fallback"
     yield from job.findings
     if is_fallback:

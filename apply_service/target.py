@@ -59,7 +59,7 @@ class Decided(NamedTuple):
         decisions: Sequence[bool],
         stats: DecodeStats,
     ) -> Decided:
-        """From the output with the log probability of each token, and where the target had a choice."""
+        """Make one from the output with the log probability of each token, and where the target had a choice."""
         decided = [logprob if is_one else None for logprob, is_one in zip(logprobs, decisions, strict=True)]
         total = None if None in logprobs else math.fsum(logprob for logprob in decided if logprob is not None)
         return cls(prompt_format.decode_output(ids), least_by_line(decided, prompt_format.lines_of(ids)), stats, total)
@@ -114,8 +114,8 @@ class Decider(Protocol):
         """
 
     def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
-        """How likely the target finds these texts after the prompts of their jobs; it writes nothing.  Raises the
-        errors of `decide`."""
+        """Return how likely the target finds these texts after the prompts of their jobs; it writes nothing.  Raises
+        the errors of `decide`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +140,12 @@ class Runtime:
     everything."""
 
     def may_decide(self, model: str | None, kind: Kind) -> bool:
-        """Whether this model, or the default one, may decide such an edit under strategy `auto`."""
+        """Tell whether this model, or the default one, may decide such an edit under strategy `auto`."""
         return kind in self.decides.get(model or self.models[0], KINDS)
 
     def thresholds_of(self, target: TargetInfo) -> Thresholds:
-        """How likely this target must find a merge: from the settings, else its calibration, else the default."""
+        """Return how likely this target must find a merge: from the settings, else its calibration, else the
+        default."""
         found = DEFAULT_THRESHOLDS if target.calibration is None else target.calibration.thresholds
         confirm = found.confirm if self.confirm_threshold is None else self.confirm_threshold
         choose = found.choose if self.choose_threshold is None else self.choose_threshold
@@ -236,7 +237,7 @@ class Target:
             n_chars *= 4
 
     def constraint(self, request: ApplyRequest, job: EditJob) -> Constraint | None:
-        """The constraint on the output.  Raises UnsupportedParameter if the requested one can't be applied."""
+        """Return the constraint on the output.  Raises UnsupportedParameter if the requested one can't be applied."""
         is_wanted = request.constrain == "sources"
         if request.constrain == "none" or not (is_wanted or self.prompt_format.constrains_by_default):
             return None
@@ -258,8 +259,8 @@ class Target:
 def open_decoding(
     job: EditJob, request: ApplyRequest, target: Target, drafter: str, deadline: Deadline | None = None
 ) -> Decoding:
-    """A decoding that is ready to run: prompt, draft sources, constraint and limits.  Raises ContextLimitExceeded: the
-    job has far too much text.  Opening the decoding's session may still raise it."""
+    """Return a decoding that is ready to run: prompt, draft sources, constraint and limits.  Raises
+    ContextLimitExceeded: the job has far too much text.  Opening the decoding's session may still raise it."""
     prompt_format = target.prompt_format
     target.refuse_hopeless(job)
     prompt_ids = prompt_format.encode_prompt(job)
@@ -286,7 +287,7 @@ def open_decoding(
 def open_scored(
     job: EditJob, texts: Sequence[KnownText], request: ApplyRequest, target: Target, deadline: Deadline
 ) -> Scored:
-    """The readings of one job, ready to be scored.  Opening the session may raise ContextLimitExceeded."""
+    """Return the readings of one job, ready to be scored.  Opening the session may raise ContextLimitExceeded."""
     return Scored(
         engine=target.engine,
         prompt_ids=target.prompt_format.encode_prompt(job),
@@ -324,7 +325,7 @@ class Writing:
         """Passes that a token event has reported."""
 
     def take(self, step: Step | None) -> str:
-        """The text that a pass adds."""
+        """Return the text that a pass adds."""
         if step is None:
             return ""
         self._logprobs += step.logprobs or [None] * len(step.ids)
@@ -356,7 +357,7 @@ def no_target(name: str) -> NoReturn:
 
 
 def in_process(decider: Decider) -> Target:
-    """The target, if its engine runs in this process.  Raises UnsupportedParameter if not."""
+    """Return the target, if its engine runs in this process.  Raises UnsupportedParameter if not."""
     if isinstance(decider, Target):
         return decider
     message, limit = (
@@ -369,7 +370,8 @@ def in_process(decider: Decider) -> Target:
 
 # -- arithmetic on what was decided ------------------------------------------------------------------------------------
 def least_by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, int]]) -> dict[int, float]:
-    """For each line, the least log probability of a decision.  A token with None was forced, or is not known."""
+    """Return, for each line, the least log probability of a decision.  A token with None was forced, or is not
+    known."""
     least: dict[int, float] = {}
     for logprob, (first, last) in zip(logprobs, places, strict=True):
         if logprob is not None:
@@ -379,13 +381,13 @@ def least_by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, 
 
 
 def confidence_of(decided: Sequence[Decided]) -> float | None:
-    """The least probability of any decision; None if no probability is known."""
+    """Return the least probability of any decision; None if no probability is known."""
     logprobs = [logprob for one in decided for logprob in one.line_logprobs.values()]
     return math.exp(min(logprobs)) if logprobs else None
 
 
 def sum_stats(stats: Iterable[DecodeStats]) -> DecodeStats:
-    """Counts and times of decodings that ran one after the other."""
+    """Return counts and times of decodings that ran one after the other."""
     total = DecodeStats()
     for one in stats:
         for item in fields(DecodeStats):
@@ -397,14 +399,15 @@ def sum_stats(stats: Iterable[DecodeStats]) -> DecodeStats:
 
 
 def joint_stats(stats: Sequence[DecodeStats]) -> DecodeStats:
-    """Counts and times of decodings that shared their passes."""
+    """Return counts and times of decodings that shared their passes."""
     total = sum_stats(stats)
     total.prefill_s, total.decode_s = max(one.prefill_s for one in stats), max(one.decode_s for one in stats)
     return total
 
 
 def unused_stats(stats: DecodeStats) -> DecodeStats:
-    """The counts of a scored text that is not in the answer: all of it counts as drafted, and nothing as accepted.
+    """Return the counts of a scored text that is not in the answer: all of it counts as drafted, and nothing as
+    accepted.
 
     Its prompt is counted with the text that is in the answer.
     """

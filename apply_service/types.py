@@ -66,7 +66,7 @@ class LineOp(NamedTuple):
 
 
 def keep_all(text: str) -> tuple[LineOp, ...]:
-    """The merge that keeps a text (LF line ends) as it is."""
+    """Return the merge that keeps a text (LF line ends) as it is."""
     return tuple(LineOp("keep", i, None, line) for i, line in enumerate(text.split("\n")))
 
 
@@ -206,7 +206,7 @@ DOUBT = "doubt"
 
 
 def is_refused(check: str, severity: str, on_verdict: Mapping[str, str]) -> bool:
-    """Whether a finding forbids writing or returning a result.
+    """Tell whether a finding forbids writing or returning a result.
 
     An error does, unless the check's rule is `warn`.  With the rule `fail` a warning does too.
     """

@@ -201,3 +201,32 @@ def test_what_is_dense_no_more_leaves_the_list() -> None:
 )
 def test_branch_points_are_counted(body: str, n: int) -> None:
     assert branch_points(ast.parse(f"def f():\n    {body}\n").body[0]) == n
+
+
+NO_VERB = (
+    "The ",
+    "A ",
+    "An ",
+    "Whether ",
+    "What ",
+    "How ",
+    "All ",
+    "One ",
+    "As ",
+    "For ",
+    "Of ",
+    "To ",
+    "In ",
+    "From ",
+)
+ROUTES = {"batch", "chat", "mercury_chat", "completion", "responses"}
+"""Their docstrings are what the API's page says of a path."""
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_the_docstring_of_a_function_starts_with_a_verb(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name not in ROUTES:
+            is_noun = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+            text = ast.get_docstring(node) or ""
+            assert is_noun or not text.startswith(NO_VERB), f"{path}:{node.lineno}: {text.splitlines()[0]}"

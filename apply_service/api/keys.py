@@ -128,7 +128,7 @@ def format_entry(name: str, text: str) -> str:
 
 
 def hold_keys(path: str | None) -> KeyHolder | None:
-    """As `load_keys`, for a server that may read the file again."""
+    """Do as `load_keys` does, for a server that may read the file again."""
     ring = load_keys(path)
     return None if ring is None else KeyHolder(ring, path)
 

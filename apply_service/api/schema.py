@@ -126,7 +126,7 @@ class NativeRequest(EditOptions, EditTexts):
 
     @classmethod
     def parse(cls, body: bytes | str) -> Self:
-        """As `RequestModel.parse`.  The file must be given in exactly one form."""
+        """Do as `RequestModel.parse` does.  The file must be given in exactly one form."""
         call = super().parse(body)
         call.refuse_unclear()
         return call
@@ -185,7 +185,7 @@ class BatchRequest(RequestModel):
 
     @classmethod
     def parse(cls, body: bytes | str, max_edits: int | None = None) -> Self:
-        """As `RequestModel.parse`; also raises UnsupportedParameter, and TooLarge for more than `max_edits`."""
+        """Do as `RequestModel.parse` does; also raises UnsupportedParameter, and TooLarge for more than `max_edits`."""
         call = super().parse(body)
         if (call.edits is None) == (call.patch is None):
             message = f"the batch has {'neither `edits` nor' if call.patch is None else 'both `edits` and'} a `patch`"

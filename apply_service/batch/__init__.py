@@ -63,7 +63,7 @@ class BatchItem:
     def of(
         cls, path: str | None, answer: ApplyResult | ApplyError, rules: Mapping[str, str], *, is_new: bool
     ) -> BatchItem:
-        """The item of an edit of one file: its answer, judged by the rules, or why there is none."""
+        """Return the item of an edit of one file: its answer, judged by the rules, or why there is none."""
         item = cls(path, "create" if is_new else "modify", "ok", source=None if is_new else path)
         if isinstance(answer, ApplyError):
             return replace(item, status="failed", error=answer)
@@ -71,7 +71,7 @@ class BatchItem:
         return replace(item, verdicts=answer.verdicts, result=result, diff=answer.diff).judged(rules)
 
     def judged(self, on_verdict: Mapping[str, str]) -> BatchItem:
-        """The item, failed where it has a verdict that the rules do not accept."""
+        """Return the item, failed where it has a verdict that the rules do not accept."""
         failed = [verdict for verdict in self.verdicts if is_refused(verdict.check, verdict.severity, on_verdict)]
         if not failed:
             return self
@@ -92,7 +92,7 @@ class BatchResult:
 
     @classmethod
     def of(cls, mode: BatchMode, items: Sequence[BatchItem]) -> BatchResult:
-        """The items as they are, or none of their results where all or nothing was asked for and one failed."""
+        """Return the items as they are, or none of their results where all or nothing was asked for and one failed."""
         if mode == "all_or_nothing" and any(item.status == "failed" for item in items):
             items = [
                 replace(item, status="withheld", result=None, diff=None) if item.status == "ok" else item

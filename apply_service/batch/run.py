@@ -35,8 +35,8 @@ PLAIN_MODES = ("100644", "100755")
 
 
 def apply_patch_request(request: PatchRequest) -> BatchResult:
-    """Every file that the patch touches, in its order.  Raises MalformedEdit: the patch is not readable or names no
-    file, or a file begins with two byte-order marks; InvalidField: a file is there twice, or `on_verdict` names an
+    """Return every file that the patch touches, in its order.  Raises MalformedEdit: the patch is not readable or names
+    no file, or a file begins with two byte-order marks; InvalidField: a file is there twice, or `on_verdict` names an
     unknown check; NulByte."""
     refuse_unknown_checks(request.on_verdict)
     refuse_nul("`patch`", request.patch)
@@ -70,8 +70,8 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
 
 # -- a reply: each file by itself --------------------------------------------------------------------------------------
 def _parts(request: PatchRequest, reply: FoundEdit) -> dict[str, str]:
-    """The files that a reply is for, as the caller names them, each with what is to be read for it; the only one where
-    the reply names none.  Raises MalformedEdit: it names none, and there are several."""
+    """Return the files that a reply is for, as the caller names them, each with what is to be read for it; the only one
+    where the reply names none.  Raises MalformedEdit: it names none, and there are several."""
     known = [source.path for source in request.files]
     named = reply.parts or dict.fromkeys(named_files(normalise(request.patch), known), request.patch)
     if not named and len(known) == 1:
@@ -101,7 +101,7 @@ def _request_of(path: str | None, before: PatchSource | None, update: str) -> Ap
 
 # -- a patch -----------------------------------------------------------------------------------------------------------
 def _check(patched: PatchedFile, before: PatchSource | None, request: PatchRequest, reply: FoundEdit) -> BatchItem:
-    """The file's item, with the answer that the pipeline makes of any text that a program has determined."""
+    """Return the file's item, with the answer that the pipeline makes of any text that a program has determined."""
     path, source, mode = patched.path, patched.source, patched.change.new_mode
     item = BatchItem(path or source, patched.action, "ok", source=source, new_mode=mode)
     try:
@@ -155,7 +155,7 @@ async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: Ba
 
 
 async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[ApplyResult | ApplyError]:
-    """The answers in the order of the requests.  Raises where the queue takes none of them at all."""
+    """Return the answers in the order of the requests.  Raises where the queue takes none of them at all."""
     answers: dict[int, ApplyResult | ApplyError] = {}
     waiting = deque(enumerate(requests))
     tickets: list[Ticket] = []

@@ -18,7 +18,8 @@ from apply_service.types import Verdict
 
 
 def run_checks(answer: CheckInput, names: Iterable[str] | None = None) -> tuple[Verdict, ...]:
-    """For each check (all of them by default) its findings, or one `pass` verdict.  KeyError for an unknown name."""
+    """Return, for each check (all of them by default) its findings, or one `pass` verdict.  KeyError for an unknown
+    name."""
     verdicts: list[Verdict] = []
     for name in CHECKS if names is None else names:
         check: Check = resolve(CHECKS, name)

@@ -189,8 +189,8 @@ def _shown_places(ops: Sequence[LineOp]) -> set[int]:
 
 
 def _new_and_repeated(answer: CheckInput, edit: EditLines, added: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Of the added lines, those that are neither in the original nor in the update, and those of the original that are
-    there once more."""
+    """Return, of the added lines, those that are neither in the original nor in the update, and those of the original
+    that are there once more."""
     counts, known = count_stripped(answer.merged), count_stripped(answer.original)
     merged = answer.merged.split("\n")
     shown = {line.strip() for line in (*answer.update.split("\n"), *answer.prediction.update_lines, *edit.taken)}

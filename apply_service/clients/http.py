@@ -133,17 +133,17 @@ class HttpClient:
         return self._send(BATCH_PATH, decode_batch, payload | {"diff": request.diff})
 
     def models(self) -> tuple[Model, ...]:
-        """The models that are served, the service's own first, then names for them."""
+        """Return the models that are served, the service's own first, then names for them."""
         cards = self._send("/v1/models", lambda answer: [(card["id"], card.get("alias_of")) for card in answer["data"]])
         return tuple(Model(*card) for card in cards)
 
     def health(self) -> ServerReadiness:
-        """The state of a service that takes requests.  Raises NotReady if it takes none."""
+        """Return the state of a service that takes requests.  Raises NotReady if it takes none."""
         names = [item.name for item in fields(ServerReadiness)]
         return self._send("/readyz", lambda answer: ServerReadiness(*(answer[name] for name in names)))
 
     def is_ready(self) -> bool:
-        """Whether the server would take a request now."""
+        """Tell whether the server would take a request now."""
         try:
             self.health()
         except ApplyError:
@@ -177,7 +177,7 @@ class HttpClient:
     def _open(
         self, path: str, payload: Mapping[str, object] | bytes | None, timeout_s: float | None
     ) -> Iterator[HTTPResponse]:
-        """The server's response.  Errors of the connection and of reading the answer become our errors."""
+        """Yield the server's response; turn errors of the connection and of reading the answer into ours."""
         connect = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
         wait_s = (self._timeout_s if timeout_s is None else timeout_s) + GRACE_S
         connection = connect(self._parts.netloc, timeout=wait_s)
@@ -212,7 +212,7 @@ class HttpClient:
 # -- to JSON and back --------------------------------------------------------------------------------------------------
 # JSON that is no answer of this service raises KeyError, TypeError or ValueError.
 def encode_request(request: ApplyRequest) -> dict[str, object]:
-    """The request's JSON object, without the owner and without fields that have their default."""
+    """Return the request's JSON object, without the owner and without fields that have their default."""
     encoded: dict[str, object] = {"original": request.original}
     for item in fields(request):
         value, default = getattr(request, item.name), getattr(ApplyRequest(""), item.name)
@@ -222,7 +222,7 @@ def encode_request(request: ApplyRequest) -> dict[str, object]:
 
 
 def decode_answer(answer: Json) -> ApplyResult:
-    """The result in an answer's JSON object."""
+    """Return the result in an answer's JSON object."""
     usage, timings_s = answer["usage"], answer["timings_s"]
     accepted, rejected = usage["accepted_prediction_tokens"], usage["rejected_prediction_tokens"]
     counts = {item.name: usage[item.name] for item in fields(DecodeStats) if item.name in usage}
@@ -261,7 +261,7 @@ def decode_batch(answer: Json) -> BatchResult:
 
 
 def decode_error(body: Json) -> ApplyError:
-    """The error in an error body, as the class with its code.  An unknown code becomes a ServiceError."""
+    """Return the error in an error body, as the class with its code.  An unknown code becomes a ServiceError."""
     error = body["error"]
     kinds: list[type[ApplyError]] = [ApplyError]
     for kind in kinds:  # grows by the subclasses of each
@@ -277,7 +277,7 @@ def _decode_verdicts(verdicts: list[Json]) -> tuple[Verdict, ...]:
 
 
 def _read(response: HTTPResponse, decode: Callable[[dict[str, Any]], T]) -> T:
-    """The decoded answer.  Raises the server's error, and those of `decode`."""
+    """Return the decoded answer.  Raises the server's error, and those of `decode`."""
     answer = json.loads(response.read())
     if not isinstance(answer, dict):
         raise TypeError

@@ -167,7 +167,7 @@ def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Names
 
 
 def _read_edit(arguments: Namespace, max_bytes: int) -> tuple[SourceFile, dict[str, Any]]:
-    """The file to edit and the request for it.  Standard input has the name in `--stdin-path`, and no file."""
+    """Return the file to edit and the request for it.  Standard input has the name in `--stdin-path`, and no file."""
     if arguments.file is None:
         remedy = "Name the file to edit and the snippet: apply-service apply FILE SNIPPET."
         raise InvalidField("No file is named.", remedy=remedy)
@@ -191,7 +191,7 @@ def _read_edit(arguments: Namespace, max_bytes: int) -> tuple[SourceFile, dict[s
 
 
 def _read_source(arguments: Namespace, max_bytes: int) -> SourceFile:
-    """The file that is named, or standard input."""
+    """Return the file that is named, or standard input."""
     if arguments.file == STANDARD_INPUT:
         path = Path(arguments.stdin_path or "")
         return SourceFile(path, path, read_bytes(STANDARD_INPUT, max_bytes), exists=False)
@@ -203,7 +203,7 @@ def _read_source(arguments: Namespace, max_bytes: int) -> SourceFile:
 
 
 def _options(arguments: Namespace) -> dict[str, Any]:
-    """The fields of the request that say how the edit is applied."""
+    """Return the fields of the request that say how the edit is applied."""
     options = {name: value for name in PASSED_ON if (value := getattr(arguments, name)) is not None}
     if arguments.timeout is not None:
         options["timeout_s"] = arguments.timeout
@@ -242,20 +242,20 @@ Json = dict[str, Any]
 
 
 def may_ask(arguments: Namespace) -> bool:
-    """Whether somebody reads the question and can answer it, and no option has answered it before."""
+    """Tell whether somebody reads the question and can answer it, and no option has answered it before."""
     is_settled = arguments.quiet or arguments.json or arguments.allow_doubt or arguments.reading is not None
     return not is_settled and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def _readings_in(answer: Json) -> list[OtherReading]:
-    """The reading that was answered, then the others."""
+    """Return the reading that was answered, then the others."""
     first = OtherReading(answer["reading"] or "", answer["confidence"] or 0.0, "", answer["diff"])
     return [first, *(OtherReading(**one) for one in answer["readings"])]
 
 
 def answer_edit(arguments: Namespace, answerer: Answerer, request: Json, *, is_asking: bool) -> Json:
-    """The answer to a request; with `is_asking` that of the reading that the user takes, where it is in doubt.  Raises
-    CheckFailed: the user takes none; ApplyError."""
+    """Return the answer to a request; with `is_asking` that of the reading that the user takes, where it is in doubt.
+    Raises CheckFailed: the user takes none; ApplyError."""
 
     def ask_for(asked: Json) -> Json:
         return answerer.edit(json.dumps(asked).encode(), arguments.timeout)
@@ -288,7 +288,7 @@ def answer_edit(arguments: Namespace, answerer: Answerer, request: Json, *, is_a
 
 
 def option_for_next(answer: Mapping[str, Any]) -> str:
-    """The option that takes the next reading of an answer; empty where there is none."""
+    """Return the option that takes the next reading of an answer; empty where there is none."""
     if not answer["readings"]:
         return ""
     # Numbers count from what the merger takes for the likeliest.  A model may have decided against it.
@@ -298,7 +298,7 @@ def option_for_next(answer: Mapping[str, Any]) -> str:
 def _ask(
     name: str, why: str, readings: Sequence[OtherReading], original: str, *, is_colored: bool
 ) -> OtherReading | None:
-    """The reading that the user takes; None where it is none of those shown."""
+    """Return the reading that the user takes; None where it is none of those shown."""
     numbered = {str(n): one for n, one in enumerate(shown_readings(readings), 1)}
     output.write_note(f"{name}: {'which of these is meant?' if readings[1:] else 'is this meant?'}")
     for reason in output.BETWEEN_REASONS.split(why):

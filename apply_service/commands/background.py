@@ -63,7 +63,7 @@ def folder_of(settings: Settings) -> Path:
 
 
 def find_server(settings: Settings, *, even_stopping: bool = False) -> UserServer | None:
-    """The user's server if it takes requests; None if there is none, or if it is still loading.  Raises
+    """Return the user's server if it takes requests; None if there is none, or if it is still loading.  Raises
     FileNotWritable: its folder is another user's."""
     with _opened(settings) as record:
         server = None if record is None else _read(record)
@@ -85,7 +85,7 @@ def _opened(settings: Settings) -> Iterator[int | None]:
 
 
 def _read(record: int) -> UserServer | None:
-    """The server that wrote the file, if it lives."""
+    """Return the server that wrote the file, if it lives."""
     try:
         said = json.loads(os.read(record, 2**20))
         kinds = {"pid": int, "url": str, "key": str, "models": list, "started": float}
@@ -101,7 +101,7 @@ def _read(record: int) -> UserServer | None:
 
 
 def is_locked(record: int) -> bool:
-    """Whether the server that made the file lives.  Raises OSError."""
+    """Tell whether the server that made the file lives.  Raises OSError."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -195,7 +195,7 @@ def write_log(settings: Settings) -> None:
 
 
 def _create(path: Path) -> int:
-    """A new file in the place of an old one.  Raises OSError."""
+    """Return a new file in the place of an old one.  Raises OSError."""
     until = time.monotonic() + (1 if sys.platform == "win32" else 0)
     while True:
         try:
@@ -218,7 +218,7 @@ def _fill(descriptor: int, text: str) -> None:
 
 @contextlib.contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """The system's errors as ours."""
+    """Turn the system's errors into ours."""
     try:
         yield
     except OSError as error:
@@ -229,8 +229,8 @@ def _writing(folder: Path) -> Iterator[None]:
 
 # -- who is asked ------------------------------------------------------------------------------------------------------
 def choose_server(arguments: Namespace, settings: Settings) -> Settings:
-    """The settings with `auto` decided: the user's server if it would decide as this process does and answers at once;
-    else none."""
+    """Return the settings with `auto` decided: the user's server if it would decide as this process does and answers at
+    once; else none."""
     if settings.server != AUTO:
         return settings
     server = None
@@ -369,7 +369,7 @@ def _terminate(server: UserServer, record: int) -> None:
 
 
 def _has_open(pid: int, descriptor: int) -> bool:
-    """Whether the process has the file open; taken for granted where the system does not tell."""
+    """Tell whether the process has the file open; taken for granted where the system does not tell."""
     if not os.path.isdir("/proc/self/fd"):
         return True
     wanted = os.fstat(descriptor)

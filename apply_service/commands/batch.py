@@ -100,7 +100,7 @@ def _end(
 
 # -- what is asked -----------------------------------------------------------------------------------------------------
 def _read_batch(arguments: Namespace, max_bytes: int) -> Json:
-    """The batch as an object; its fields are checked by whoever answers."""
+    """Return the batch as an object; its fields are checked by whoever answers."""
     if arguments.patch is not None:
         mode = {"mode": "independent"} if arguments.independent else {}
         rules = {"on_verdict": dict(arguments.on_verdict)} if arguments.on_verdict else {}
@@ -148,8 +148,8 @@ class BatchFiles:
 
 
 def _names_in_patch(text: str, on_disk: BatchFiles) -> Sequence[str]:
-    """The files that a patch or a reply names.  Raises UnsupportedParameter: it would remove or rename one through a
-    link."""
+    """Return the files that a patch or a reply names.  Raises UnsupportedParameter: it would remove or rename one
+    through a link."""
     from apply_service.formats.patch import read_patch
     from apply_service.reply.reader import named_files, read_patch_reply
     from apply_service.text.fidelity import normalise
@@ -167,7 +167,7 @@ def _names_in_patch(text: str, on_disk: BatchFiles) -> Sequence[str]:
 
 
 def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[Json, Sources]:
-    """The batch with the bytes of the files that its edits, or its patch, name."""
+    """Return the batch with the bytes of the files that its edits, or its patch, name."""
     sources: dict[str, SourceFile] = {}
     if "patch" in batch:
         for name in _names_in_patch(str(batch["patch"]), on_disk):
@@ -221,7 +221,7 @@ def _write_back(
 
 
 def _writes(item: Json, sources: Sources) -> Iterator[FileWrite]:
-    """What becomes of the files that an item speaks of."""
+    """Yield what becomes of the files that an item speaks of."""
     before = None if item["source"] is None else sources[item["source"]]
     if item["action"] != "delete":
         after = sources[item["path"]]

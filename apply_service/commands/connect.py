@@ -96,8 +96,9 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 
 def own_program() -> list[str]:
-    """What starts this command from everywhere: its file, or the interpreter where there is none.  A client outside the
-    environment does not find the bare name, and on Windows would take a program of that name in the project."""
+    """Return what starts this command from everywhere: its file, or the interpreter where there is none.  A client
+    outside the environment does not find the bare name, and on Windows would take a program of that name in the
+    project."""
     path = Path(os.path.abspath(sys.argv[0]))
     named = [path] if path.stem == NAME and os.path.dirname(sys.argv[0]) else []
     places = [*named, Path(sys.executable).with_name(NAME)]
@@ -108,8 +109,8 @@ def own_program() -> list[str]:
 
 # -- the clients -------------------------------------------------------------------------------------------------------
 def all_clients(project: str, server: str | None = None, *, program: Sequence[str] = (NAME,)) -> dict[str, Client]:
-    """The clients by the names that the command takes.  `server`: the running service, if one is to decide.  `program`:
-    the words that start this command."""
+    """Return the clients by the names that the command takes.  `server`: the running service, if one is to decide.
+    `program`: the words that start this command."""
     command = program[0]
 
     def mcp(*root: str) -> list[str]:
@@ -205,7 +206,7 @@ require("codecompanion").setup({{
 
 # -- adding an entry ---------------------------------------------------------------------------------------------------
 def merged(text: str, client: Client) -> str:
-    """The file's text with the client's entry; as it is if it has it.  Raises ValueError, which says why not."""
+    """Return the file's text with the client's entry; as it is if it has it.  Raises ValueError, which says why not."""
     if not client.keys:
         if text not in ("", client.text):
             raise ValueError("the file already exists and has other contents")
@@ -235,7 +236,7 @@ JSON_MARK = re.compile(rf"({QUOTED})\s*:|{QUOTED}|[{{}}\[\]]")
 
 
 def plain_json(text: str) -> str:
-    """The text with spaces for comments and trailing commas, which some clients allow."""
+    """Return the text with spaces for comments and trailing commas, which some clients allow."""
     for pattern in (JSON_COMMENT, JSON_TRAILING_COMMA):
         text = pattern.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
     return text
@@ -246,7 +247,8 @@ def load_json(text: str) -> Any:
 
 
 def insert_json(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
-    """The entry as the first member of the innermost object that exists, with the objects that lack around it."""
+    """Return the entry as the first member of the innermost object that exists, with the objects that lack around
+    it."""
     text = text or "{}\n"
     eol = "\r\n" if "\r\n" in text else "\n"
     indent = found[1] if (found := re.search(r"^([ \t]+)\S", text, re.MULTILINE)) else "  "
@@ -274,7 +276,7 @@ def insert_json(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str
 
 
 def insert_toml(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
-    """The entry as a table at the end."""
+    """Return the entry as a table at the end."""
     eol = "\r\n" if "\r\n" in text else "\n"
     between = eol if text and not text.endswith("\n") else ""
     lines = [

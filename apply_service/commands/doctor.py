@@ -38,7 +38,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """All findings, cheap ones first."""
+    """Yield all findings, cheap ones first."""
     from apply_service.drafting.drafter import check_drafter
 
     yield Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} on {platform.platform()}")
@@ -112,8 +112,8 @@ def _examine_model(settings: Settings) -> tuple[bool, str]:
 
 
 def _speeds(pass_times: Mapping[int, float], plain_s: float) -> str:
-    """What passes of each size take, and how fast the model writes at most: a token a pass without drafts, all rows of
-    the best size with them."""
+    """Tell what passes of each size take, and how fast the model writes at most: a token a pass without drafts, all
+    rows of the best size with them."""
     times = ", ".join(f"{n_rows} {1e3 * seconds:.3g}" for n_rows, seconds in sorted(pass_times.items()))
     best = max(n_rows / seconds for n_rows, seconds in pass_times.items())
     return (

@@ -90,7 +90,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 # -- who applies -------------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def model_service(settings: Settings, *, asks_model: bool = True) -> Iterator[Service]:
-    """A service in this process; its model, if one is ever asked, is loaded while the client says hello."""
+    """Yield a service in this process; its model, if one is ever asked, is loaded while the client says hello."""
     from apply_service.build import build_runtime, open_service
 
     runtime = build_runtime(settings)
@@ -132,7 +132,7 @@ def local_apply(service: Service) -> Apply:
 
 
 def remote_apply(arguments: Namespace, settings: Settings) -> Apply:
-    """Each edit is sent by a thread; one that is cancelled here is cancelled there."""
+    """Send each edit by a thread; one that is cancelled here is cancelled there."""
     import anyio
 
     from apply_service.clients.http import HttpClient
@@ -221,8 +221,8 @@ def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings
 
 
 def http_app(server: Server[Any], host: str, settings: Settings, keys: KeyHolder | None) -> Any:
-    """The protocol behind the same limits and times as the service's own HTTP.  `keys`: whose holders may call; None:
-    everyone.  On loopback it is asked by names of this machine alone, with a key, too."""
+    """Return the protocol behind the same limits and times as the service's own HTTP.  `keys`: whose holders may call;
+    None: everyone.  On loopback it is asked by names of this machine alone, with a key, too."""
     from starlette.datastructures import Headers
 
     from apply_service.api.auth import AuthMiddleware
@@ -238,7 +238,7 @@ def http_app(server: Server[Any], host: str, settings: Settings, keys: KeyHolder
     )
 
     async def small(scope: Scope, receive: Receive, send: Send) -> None:
-        """The app for messages of at most `MAX_MESSAGE_BYTES`.
+        """Run the app for messages of at most `MAX_MESSAGE_BYTES`.
 
         Each is read before the app sees it: the app would answer 500 to what `receive` raises.
         """

@@ -85,7 +85,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 
 def _listings(settings: Settings) -> Iterator[ModelListing]:
-    """The models that a request may name; then short names, unpacked GGUF files and what else was downloaded."""
+    """Yield the models that a request may name; then short names, unpacked GGUF files and what else was downloaded."""
     for name, source in settings.model_sources.items():
         one = ModelListing(name, None, is_present=True, is_default=name == settings.model)
         if source.startswith(REMOTE_PREFIX):

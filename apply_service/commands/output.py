@@ -58,7 +58,7 @@ LAST_WORD = re.compile(r"[\s(][a-z]+\)?$")
 
 
 def exit_code(error: ApplyError) -> int:
-    """The exit code of an error."""
+    """Return the exit code of an error."""
     if isinstance(error, errors.NeedsMoreContext):
         return NEEDS_MORE_CONTEXT
     if isinstance(error, errors.FileError | errors.StaleBase):
@@ -70,8 +70,8 @@ def exit_code(error: ApplyError) -> int:
 
 # -- standard output and standard error --------------------------------------------------------------------------------
 def write_out(data: bytes | str) -> None:
-    """To standard output, byte for byte: text as UTF-8, without the platform's line ends.  Raises BrokenPipeError: its
-    reader went away; FileNotWritable: it is closed, or full."""
+    """Write to standard output, byte for byte: text as UTF-8, without the platform's line ends.  Raises
+    BrokenPipeError: its reader went away; FileNotWritable: it is closed, or full."""
     rest = memoryview(data if isinstance(data, bytes) else data.encode("utf-8", "backslashreplace"))
     with _writing_out():
         while rest:  # unbuffered (python -u), a write may take only a part
@@ -80,12 +80,12 @@ def write_out(data: bytes | str) -> None:
 
 
 def write_line(text: str) -> None:
-    """One line to standard output."""
+    """Write one line to standard output."""
     write_out(text + "\n")
 
 
 def write_json(value: object) -> None:
-    """A JSON value as one line of standard output."""
+    """Write a JSON value as one line of standard output."""
     write_line(json.dumps(value, ensure_ascii=False, default=str))
 
 
@@ -119,7 +119,7 @@ def _writing_out() -> Iterator[None]:
 
 
 def write_note(text: str) -> None:
-    """One line to standard error; what it cannot show is escaped."""
+    """Write one line to standard error; what it cannot show is escaped."""
     if sys.stderr is None:
         return
     encoding = sys.stderr.encoding or "utf-8"
@@ -153,7 +153,7 @@ def spinning(text: str) -> Iterator[None]:
 
 
 def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
-    """An error for people: what is wrong, with what where the words don't say it, what is allowed, what to do."""
+    """Tell people an error: what is wrong, with what where the words don't say it, what is allowed, what to do."""
     message = ERRNO.sub("", error.message)
     said = f"{message} {error.remedy}".casefold()
     first, *more = BETWEEN_REASONS.split(message) if len(message) > MAX_LINE_CHARS else [message]
@@ -174,7 +174,7 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
 
 
 def _meant_by(error: ApplyError) -> str | None:
-    """Which of the allowed values is like the one that was given."""
+    """Return which of the allowed values is like the one that was given."""
     if not isinstance(error.value, str) or not isinstance(error.limit, list | tuple):
         return None
 
@@ -182,23 +182,23 @@ def _meant_by(error: ApplyError) -> str | None:
 
 
 def sentence(text: str) -> str:
-    """The text with a capital letter and a full stop, but where it begins or ends with a name or a value."""
+    """Return the text with a capital letter and a full stop, but where it begins or ends with a name or a value."""
     text = FIRST_LETTER.sub(lambda match: match[0].upper(), text)
     return text if "\n" in text else LAST_WORD.sub(r"\g<0>.", text)
 
 
 def indented(text: str) -> str:
-    """A line below the first one; what it quotes of a file stands further in."""
+    """Return a line below the first one; what it quotes of a file stands further in."""
     return "  " + text.replace("\n", "\n    ")
 
 
 def _parts(value: object) -> list[str]:
-    """A value or a limit in words, a list as one word an item."""
+    """Return a value or a limit in words, a list as one word an item."""
     return [str(one) for one in value] if isinstance(value, list | tuple) else [shorten(value, MAX_VALUE_CHARS)]
 
 
 def print_failure(error: ApplyError, *, is_json: bool) -> int:
-    """The error, as JSON too where that is what the output is; the exit code."""
+    """Return the error, as JSON too where that is what the output is; the exit code."""
     print_error(error)
     if is_json:
         write_json({"error": error.as_dict()})
@@ -207,8 +207,8 @@ def print_failure(error: ApplyError, *, is_json: bool) -> int:
 
 # -- answers -----------------------------------------------------------------------------------------------------------
 def write_diff(diff: str, settings: Settings) -> None:
-    """A unified diff to standard output, as git shows one: on a terminal in colours and through a pager ($PAGER, else
-    less, which ends by itself where all fits the screen)."""
+    """Write a unified diff to standard output, as git shows one: on a terminal in colours and through a pager ($PAGER,
+    else less, which ends by itself where all fits the screen)."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     if is_color_wanted(settings, is_terminal):
         diff = "".join(in_color(line) for line in diff.splitlines(keepends=True))
@@ -235,7 +235,7 @@ def write_diff(diff: str, settings: Settings) -> None:
 
 
 def in_color(line: str) -> str:
-    """A line of a diff in its color."""
+    """Return a line of a diff in its color."""
     body = line.rstrip("\r\n")
     is_name = line.startswith(("diff --git ", "+++ ", "--- "))
     color = BOLD if is_name else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1])
@@ -243,12 +243,12 @@ def in_color(line: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with escapes in the place of characters that a terminal would obey."""
+    """Return the text with escapes in the place of characters that a terminal would obey."""
     return "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def headline(answer: Mapping[str, Any], *, is_chosen: bool = False) -> str:
-    """How sure the answer is, and how much it changes: `93% sure, 2 hunks`.  `is_chosen`: the user took this
+    """Tell how sure the answer is, and how much it changes: `93% sure, 2 hunks`.  `is_chosen`: the user took this
     reading."""
     doubt = next((v["message"] for v in answer["verdicts"] if v["check"] == DOUBT and v["severity"] != "pass"), None)
     measured = [reason for reason in BETWEEN_REASONS.split(doubt or "") if SURE.fullmatch(reason)]
@@ -258,8 +258,8 @@ def headline(answer: Mapping[str, Any], *, is_chosen: bool = False) -> str:
 
 
 def findings(answer: Mapping[str, Any]) -> Iterator[str]:
-    """What the checks found, those first that failed, and last the doubt, of which each reason.  That nothing changes,
-    the headline says."""
+    """Yield what the checks found, those first that failed, and last the doubt, of which each reason.  That nothing
+    changes, the headline says."""
     told = () if answer.get("hunks") else (("no_op", "warning"),)
     for verdict in sorted(answer["verdicts"], key=lambda one: (one["severity"] != "error", one["check"] == DOUBT)):
         if verdict["severity"] == "pass" or (verdict["check"], verdict["severity"]) in told:
@@ -272,7 +272,7 @@ def findings(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def describe(verdict: Mapping[str, Any]) -> str:
-    """What a check found, where, and the check's name, by which it can be accepted."""
+    """Tell what a check found, where, and the check's name, by which it can be accepted."""
     if verdict["check"] == DOUBT:
         return str(verdict["message"])
     place = ""
@@ -315,7 +315,7 @@ NOT_SEARCHED = frozenset({"node_modules", "__pycache__", "venv", "target", "buil
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that alone holds the word, or else is most like it; None where none is much like it."""
+    """Return the known name that alone holds the word, or else is most like it; None where none is much like it."""
     from rapidfuzz import fuzz, process
 
     known = list(known)
@@ -327,12 +327,12 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str | None) -> str:
-    """The question, or nothing."""
+    """Return the question, or nothing."""
     return "" if name is None else f"Did you mean {name}?"
 
 
 def file_hint(path: str | Path) -> str:
-    """Where a file does not exist, the one that may be meant: of the same name in a folder below this one, or of a
+    """Tell where a file does not exist, the one that may be meant: of the same name in a folder below this one, or of a
     similar path; or nothing."""
     path = Path(path)
     if path.exists():
@@ -342,7 +342,7 @@ def file_hint(path: str | Path) -> str:
 
 
 def _similar(path: Path) -> str | None:
-    """The path with its first wrong part replaced by a similar name, if the whole then exists."""
+    """Return the path with its first wrong part replaced by a similar name, if the whole then exists."""
     right = Path(path.anchor)
     for i, part in enumerate(parts := path.parts[bool(path.anchor) :]):
         if (right / part).exists():
@@ -360,7 +360,7 @@ def _similar(path: Path) -> str | None:
 
 
 def _elsewhere(path: Path) -> str | None:
-    """A file with the path's name in the folders below this one, nearest first."""
+    """Return a file with the path's name in the folders below this one, nearest first."""
     folders, n_seen = ["."], 0
     for folder in folders:  # grows by the folders in it
         try:

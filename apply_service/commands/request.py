@@ -104,7 +104,8 @@ def refuse_given(arguments: Namespace, names: Iterable[str], why: str, remedy: s
 
 # -- files as parts of requests and answers ----------------------------------------------------------------------------
 def read_bytes(name: str, max_bytes: int) -> bytes:
-    """A file, or standard input where the name is `-`.  Raises FileNotReadable; TooLarge, without reading more."""
+    """Return a file, or standard input where the name is `-`.  Raises FileNotReadable; TooLarge, without reading
+    more."""
     if name == STANDARD_INPUT:
         if sys.stdin is None:
             raise FileNotReadable("Cannot read standard input: it is closed.", value=name, remedy="Name a file.")
@@ -120,7 +121,7 @@ def read_bytes(name: str, max_bytes: int) -> bytes:
 
 
 def read_text(name: str, max_bytes: int) -> str:
-    """An update or a patch, from a file or standard input.  Raises FileNotReadable, TooLarge or BadEncoding."""
+    """Return an update or a patch, from a file or standard input.  Raises FileNotReadable, TooLarge or BadEncoding."""
     data = read_bytes(name, max_bytes)
     try:
         return data.decode("utf-8-sig")
@@ -139,7 +140,7 @@ def refuse_binary(name: str, data: bytes) -> None:
 
 
 def original_fields(data: bytes, encoding: str) -> dict[str, str]:
-    """A file as a request has it: as text where the bytes are plain UTF-8, which reads better; else as bytes."""
+    """Return a file as a request has it: as text where the bytes are plain UTF-8, which reads better; else as bytes."""
     if encoding.lower().replace("_", "-") in ("utf-8", "utf8") and not data.startswith(b"\xef\xbb\xbf"):
         try:
             return {"original": data.decode("utf-8")}
@@ -149,14 +150,14 @@ def original_fields(data: bytes, encoding: str) -> dict[str, str]:
 
 
 def merged_bytes(answer: dict[str, Any]) -> bytes:
-    """The merged file as bytes, in the original's encoding."""
+    """Return the merged file as bytes, in the original's encoding."""
     if answer["merged_b64"] is not None:
         return base64.b64decode(answer["merged_b64"])
     return str(answer["merged_code"]).encode("utf-8")
 
 
 def refused_verdicts(answer: Mapping[str, Any], request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The verdicts that the request does not accept: a doubt is one, unless it says otherwise."""
+    """Return the verdicts that the request does not accept: a doubt is one, unless it says otherwise."""
     rules = {DOUBT: "fail", **(request.get("on_verdict") or {})}
     return [v for v in answer["verdicts"] if is_refused(v["check"], v["severity"], rules)]
 
@@ -171,7 +172,7 @@ class Answerer:
     is_unbidden: bool
 
     def edit(self, body: bytes, timeout_s: float | None) -> dict[str, Any]:
-        """As `answer_request`."""
+        """Do as `answer_request` does."""
         refusals = OF_THE_SERVER if timeout_s is not None else (*OF_THE_SERVER, DeadlineExceeded)
         return self._ask(body, lambda settings: answer_request(body, settings, timeout_s), refusals)
 
@@ -192,7 +193,7 @@ class Answerer:
 
 
 def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> dict[str, Any]:
-    """The native answer to a native request.  Raises ApplyError."""
+    """Return the native answer to a native request.  Raises ApplyError."""
     if settings.server is not None:
         return _ask_server(body, settings, "/v1/apply", timeout_s)
 
@@ -225,7 +226,7 @@ def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> 
 
 
 def answer_batch(body: bytes, settings: Settings, n_files: int) -> dict[str, Any]:
-    """The answer to a batch.  Raises ApplyError."""
+    """Return the answer to a batch.  Raises ApplyError."""
     if settings.server is not None:
         # The server ends each edit by its own deadline, which may be the longest it allows.
         return _ask_server(body, settings, "/v1/apply/batch", max(1, n_files) * settings.max_timeout_s)

@@ -163,8 +163,8 @@ def handling_signals(handler: signal.Handlers | Callable[..., None]) -> Iterator
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """A bound socket: a port that is taken is found out before the model is loaded.  Raises NotReady: the address
-    cannot be listened on."""
+    """Return a bound socket: a port that is taken is found out before the model is loaded.  Raises NotReady: the
+    address cannot be listened on."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
         family, kind, protocol, _, address = found[0]

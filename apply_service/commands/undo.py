@@ -48,14 +48,14 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 
 def undo_command(path: str | Path, *options: str) -> str:
-    """The command that takes back an edit of the file, as it is typed."""
+    """Return the command that takes back an edit of the file, as it is typed."""
     name = f"./{path}" if str(path).startswith("-") else str(path)
     words = ["apply-service", "undo", *options, name]
     return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
 def shown(path: str | Path) -> str:
-    """The path as seen from the current folder, if it lies there."""
+    """Return the path as seen from the current folder, if it lies there."""
     here = os.path.realpath(os.curdir)
     return os.path.relpath(path, here) if Path(path).is_relative_to(here) else str(path)
 
@@ -80,8 +80,8 @@ def recover(arguments: Namespace, settings: Settings) -> int:
 
 
 def open_store(arguments: Namespace, settings: Settings) -> BackupStore:
-    """What writes files.  What a dead process left is rolled back first, aloud; what cannot be, is named and stops
-    nobody."""
+    """Return what writes files.  What a dead process left is rolled back first, aloud; what cannot be, is named and
+    stops nobody."""
     try:
         places = own_places(settings, config=arguments.config)
         for recovery in Journal(settings.state_path, places).recover():

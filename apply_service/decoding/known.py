@@ -30,7 +30,8 @@ class KnownText:
     def of(
         cls, ids: Sequence[int], rules: Constraint | None, stop_ids: frozenset[int], find_stop: StopFinder | None
     ) -> KnownText | None:
-        """The text up to its end; None if it has none.  `rules`: the constraint that free decoding would have."""
+        """Return the text up to its end; None if it has none.  `rules`: the constraint that free decoding would
+        have."""
         end = next((i for i, token in enumerate(ids) if token in stop_ids), None)
         if find_stop is not None and (found := find_stop(ids if end is None else ids[: end + 1])) is not None:
             end = found
@@ -58,13 +59,13 @@ class Scored(Decoding):
         return self.texts[len(self.counted)]
 
     def propose(self) -> Draft:
-        """What is left of the text."""
+        """Return what is left of the text."""
         at = len(self.output_ids)
         self._draft = Draft(self.text.ids[at : len(self.text.ids) - 1][: self.engine.max_draft], 1.0, "predicted")
         return self._draft
 
     def window(self, n_drafted: int) -> Window:
-        """The next tokens of the text; the target is asked only where it would have had a choice."""
+        """Return the next tokens of the text; the target is asked only where it would have had a choice."""
         assert self.session is not None
         rows = slice(len(self.output_ids), len(self.output_ids) + n_drafted + 1)
         ids = self.text.ids[rows]
@@ -103,5 +104,5 @@ class Scored(Decoding):
 
 
 def n_common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many first tokens two texts share."""
+    """Return how many first tokens two texts share."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

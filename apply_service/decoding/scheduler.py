@@ -87,7 +87,7 @@ class Entry:
 
 
 def admit(entries: Sequence[Entry]) -> list[Entry]:
-    """Those that have room, in order: none overtakes one that waits for it."""
+    """Return those that have room, in order: none overtakes one that waits for it."""
     admitted, is_waiting = [], False
     for entry in entries:
         if is_waiting and entry.decoding.session is None:
@@ -209,7 +209,7 @@ LADDER = np.log(CERTAIN) * 2.0 ** np.arange(24)
 
 
 def share_rows(drafts: Sequence[Draft], pass_times: Mapping[int, float], max_rows: int) -> list[int]:
-    """How many tokens of each draft go into the pass.
+    """Return how many tokens of each draft go into the pass.
 
     Every sequence has one more row, for its last token.  Together the rows fit in `max_rows` and in the chosen size;
     `max_rows` must have room for one row a sequence.
@@ -237,14 +237,14 @@ def share_rows(drafts: Sequence[Draft], pass_times: Mapping[int, float], max_row
 
 
 def first_window(decoding: Decoding, pass_times: Mapping[int, float], n_used: int) -> Window:
-    """The window of a sequence whose prompt ends in this pass, of which `n_used` rows are taken."""
+    """Return the window of a sequence whose prompt ends in this pass, of which `n_used` rows are taken."""
     sizes = {size - n_used: seconds for size, seconds in pass_times.items() if size > n_used}
     (n_drafted,) = share_rows([decoding.propose()], sizes, max(sizes))
     return decoding.window(n_drafted)
 
 
 def whole_chunks(n_pending: int, n_left: int, grain: int) -> int:
-    """How many tokens of a prompt to read in `n_left` rows: whole chunks only, except at its end."""
+    """Return how many tokens of a prompt to read in `n_left` rows: whole chunks only, except at its end."""
     return n_pending if n_pending <= n_left else n_left // grain * grain
 
 
@@ -274,6 +274,6 @@ def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, No
 
 
 def joined(outcomes: Sequence[PassResult]) -> Answer:
-    """What a task receives after its pass: the steps of its decodings, or the first error."""
+    """Return what a task receives after its pass: the steps of its decodings, or the first error."""
     error = next((outcome for outcome in outcomes if isinstance(outcome, BaseException)), None)
     return tuple(one for one in outcomes if not isinstance(one, BaseException)) if error is None else error

@@ -93,7 +93,7 @@ class Decoding:
         return self.session is not None
 
     def propose(self) -> Draft:
-        """The drafter's proposal, cut to what a window and the limit of the output can hold."""
+        """Return the drafter's proposal, cut to what a window and the limit of the output can hold."""
         started = time.perf_counter()
         limit = min(self.engine.max_draft, self.max_new_tokens - len(self.output_ids) - 1)
         draft = self.drafter.propose(self.output_ids, limit)
@@ -102,8 +102,8 @@ class Decoding:
         return self._draft
 
     def window(self, n_drafted: int) -> Window:
-        """The window of the coming pass, with the first `n_drafted` tokens of the draft in it.  Raises EngineFailure:
-        the constraint does not give one mask for each place of the window."""
+        """Return the window of the coming pass, with the first `n_drafted` tokens of the draft in it.  Raises
+        EngineFailure: the constraint does not give one mask for each place of the window."""
         assert self.session is not None
         started = time.perf_counter()
         draft_ids = self._draft.token_ids[:n_drafted]

@@ -57,8 +57,8 @@ class Server:
 
 
 def build_app(args: Mapping[str, Any]) -> serve.Application:
-    """What the `args` of a configuration file describe: settings of the service by name.  A file's `deployments` go
-    before what is set here.  Raises SettingsError: see `settings.fleet_settings`."""
+    """Return what the `args` of a configuration file describe: settings of the service by name.  A file's `deployments`
+    go before what is set here.  Raises SettingsError: see `settings.fleet_settings`."""
     settings = fleet_settings(args)
     deployment = serve.deployment(
         serve.ingress()(Server),

@@ -50,8 +50,8 @@ class Backup(NamedTuple):
 
     @classmethod
     def read(cls, entry: Path, source: SourceFile) -> Self:
-        """The backup of the file whose bytes lie at `entry`.  Raises OSError, ValueError, TypeError: it is none of this
-        file."""
+        """Return the backup of the file whose bytes lie at `entry`.  Raises OSError, ValueError, TypeError: it is none
+        of this file."""
         with open(open_private(_note_path(entry), os.O_RDONLY), encoding="ascii") as file:
             backup = cls(**json.load(file))
         if os.path.normcase(backup.path) != os.path.normcase(source.target):
@@ -136,7 +136,7 @@ class BackupStore:
         return self._take_back([*undos, asked], is_forced=is_forced)
 
     def _written_with(self, backup: Backup) -> list[str]:
-        """The other files of the edit, as the notes of all backups tell."""
+        """Return the other files of the edit, as the notes of all backups tell."""
         found = set[str]()
         for note in (self._state / "backups").glob("*/*.json") if backup.edit else ():
             with (

@@ -100,7 +100,7 @@ class FileWrite:
 
 
 def read_source(path: str | Path, *, needs_folder: bool = True, max_bytes: int | None = None) -> SourceFile:
-    """The file's bytes; a file that does not exist, in a folder that does (or need not), is empty.  Raises
+    """Return the file's bytes; a file that does not exist, in a folder that does (or need not), is empty.  Raises
     FileNotReadable: it is not a regular file, its folder does not exist, or reading it is not allowed; TooLarge: it has
     more than `max_bytes`, which is found before it is read."""
     path = Path(path)
@@ -139,8 +139,8 @@ def read_as_judged(place: Path, max_bytes: int) -> SourceFile:
 
 
 def read_within(file: BinaryIO, name: str, max_bytes: int | None) -> bytes:
-    """All that the open file holds.  Raises TooLarge: it is more than `max_bytes`, as its size says, or as is found
-    while it is read; OSError."""
+    """Return all that the open file holds.  Raises TooLarge: it is more than `max_bytes`, as its size says, or as is
+    found while it is read; OSError."""
     n_bytes, size, parts = 0, 0, list[bytes]()
     with contextlib.suppress(OSError):  # of what is no file of the system's
         found = os.fstat(file.fileno())
@@ -192,7 +192,7 @@ def write_atomic(
 
 
 def temporary_beside(target: Path, number: str) -> Path:
-    """Where new bytes wait: in the file's own folder, for only within a file system a rename is atomic."""
+    """Return where new bytes wait: in the file's own folder, for only within a file system a rename is atomic."""
     return target.with_name(f".{target.name[:40]}.{number}.apply-tmp")
 
 
@@ -341,7 +341,7 @@ def sha256_of(data: bytes) -> str:
 
 @contextlib.contextmanager
 def _writing(source: SourceFile) -> Iterator[None]:
-    """The system's errors as ours."""
+    """Turn the system's errors into ours."""
     try:
         yield
     except FileExistsError as error:

@@ -73,7 +73,7 @@ def read_owner(value: Any) -> Owner | None:
 
 
 def kept_folder(state: Path, target: Path) -> tuple[Path, str, str]:
-    """Where the old bytes of a file are kept: the state folder, and the names of the folders below it."""
+    """Return where the old bytes of a file are kept: the state folder, and the names of the folders below it."""
     return state, "backups", sha256_of(os.path.normcase(target).encode("utf-8", "surrogateescape"))[:32]
 
 
@@ -122,7 +122,7 @@ class FileStep:
         return now.sha256 == state.sha256 and (now.mode == state.mode or self.before.sha256 != self.after.sha256)
 
     def _old_bytes(self) -> bytes | None:
-        """The bytes before; None where there was no file, or they are lost."""
+        """Return the bytes before; None where there was no file, or they are lost."""
         with contextlib.suppress(OSError), open(open_private(self.kept, os.O_RDONLY), "rb") as file:
             data = file.read()
             if self.before.sha256 == sha256_of(data):
@@ -160,8 +160,8 @@ class Note:
 
     @classmethod
     def read(cls, path: Path, state: Path, guarded: Sequence[Path]) -> Note:
-        """The note, each of its names judged anew; no edit of its files was allowed in the `guarded` places.  Raises
-        FileNotReadable: it does not fit."""
+        """Return the note, each of its names judged anew; no edit of its files was allowed in the `guarded` places.
+        Raises FileNotReadable: it does not fit."""
         try:
             with open(open_private(path, os.O_RDONLY), encoding="ascii") as file:
                 values = json.load(file)
@@ -271,7 +271,7 @@ class Journal:
         return tuple(str(path) for path in notes)
 
     def open_notes(self) -> list[Path]:
-        """The notes of change sets that have not ended, whether their process lives or not, newest first."""
+        """Return the notes of change sets that have not ended, whether their process lives or not, newest first."""
         times: dict[Path, int] = {}
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(FileNotFoundError):  # its change set has ended meanwhile

@@ -21,7 +21,7 @@ DOT_GIT = re.compile(r"(\.git|git~1)(:.*)?", re.DOTALL)
 
 
 def platform_config_path(environment: Mapping[str, str]) -> Path:
-    """Where the platform wants the configuration file; it need not exist."""
+    """Return where the platform wants the configuration file; it need not exist."""
     if sys.platform == "win32":
         root = environment.get("APPDATA") or str(Path.home() / "AppData" / "Roaming")
     else:
@@ -30,7 +30,7 @@ def platform_config_path(environment: Mapping[str, str]) -> Path:
 
 
 def platform_state_path(environment: Mapping[str, str]) -> Path:
-    """Where the platform wants a program's own files; the folder need not exist."""
+    """Return where the platform wants a program's own files; the folder need not exist."""
     if sys.platform == "win32":
         root = environment.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -41,12 +41,12 @@ def platform_state_path(environment: Mapping[str, str]) -> Path:
 
 
 def _absolute(folder: str | None) -> str | None:
-    """The folder; None for a relative one, as the XDG specification demands: it would be one of each project."""
+    """Return the folder; None for a relative one, as the XDG specification demands: it would be one of each project."""
     return folder if folder and is_same_everywhere(folder) else None
 
 
 def is_same_everywhere(folder: str | Path) -> bool:
-    """Whether the name is absolute and means the same whatever the current folder is: those below /proc do not."""
+    """Tell whether the name is absolute and means the same whatever the current folder is: those below /proc do not."""
     return os.path.isabs(folder) and not os.path.normpath(folder).startswith(("/proc/", "/dev/fd/"))
 
 
@@ -73,8 +73,8 @@ class Roots:
                 )
 
     def resolve(self, name: str) -> Path:
-        """The absolute path that a name leads to; nothing need exist there.  Raises OutsideRoots: it leads out of the
-        allowed folders, or to what is guarded; InvalidField: it is not the name of a file."""
+        """Return the absolute path that a name leads to; nothing need exist there.  Raises OutsideRoots: it leads out
+        of the allowed folders, or to what is guarded; InvalidField: it is not the name of a file."""
         place = Path(os.path.realpath(self._place(name)))
         root = next((folder for folder in self.folders if place.is_relative_to(folder)), None)
         if root is None:
@@ -96,7 +96,7 @@ class Roots:
         return place
 
     def is_link(self, name: str) -> bool:
-        """Whether the name, as it is written, is that of a symbolic link.  Raises InvalidField."""
+        """Tell whether the name, as it is written, is that of a symbolic link.  Raises InvalidField."""
         return os.path.islink(self._place(name))
 
     def _place(self, name: str) -> Path:
@@ -117,15 +117,15 @@ class Roots:
 
 # -- places that are guarded -------------------------------------------------------------------------------------------
 def lies_in(place: Path, guarded: Path) -> bool:
-    """Whether the place is the guarded file or folder, or lies below it, by whatever name: links, another case and
+    """Tell whether the place is the guarded file or folder, or lies below it, by whatever name: links, another case and
     other mounts of the same folder are seen through.  Neither need exist."""
     wanted = _identity(Path(os.path.realpath(guarded)))
     return any(_identity(one) == wanted for one in (place, *place.parents))
 
 
 def _identity(place: Path) -> tuple[object, ...]:
-    """The number of the place, or that of the nearest folder above it that exists and the names below that, folded as
-    the most forgiving file system would."""
+    """Return the number of the place, or that of the nearest folder above it that exists and the names below that,
+    folded as the most forgiving file system would."""
     names: list[str] = []
     while True:
         try:
@@ -140,14 +140,14 @@ def _identity(place: Path) -> tuple[object, ...]:
 
 
 def _folded(name: str) -> str:
-    """The name as the most forgiving of all file systems compares it: macOS leaves out some characters, Windows dots
-    and blanks at the end, both the case."""
+    """Return the name as the most forgiving of all file systems compares it: macOS leaves out some characters, Windows
+    dots and blanks at the end, both the case."""
     return unicodedata.normalize("NFC", name.translate(IGNORED)).casefold().rstrip(" .")
 
 
 def _is_of_git(place: Path, root: Path) -> bool:
-    """Whether the place is a file of git's own, which can make programs run, by its name or because it lies in a folder
-    that git takes for a repository.
+    """Tell whether the place is a file of git's own, which can make programs run, by its name or because it lies in a
+    folder that git takes for a repository.
 
     Git looks for one upward, in each folder first for `.git`.  So a working tree that is kept in the folder of its bare
     repository can be edited.  No repository is one without the file HEAD, which can't be made, and what else makes one
@@ -171,7 +171,7 @@ def _is_of_git(place: Path, root: Path) -> bool:
 
 
 def _is_of_repository(place: Path, folder: Path) -> bool:
-    """Whether the folder is a repository, or would be one with the place in it."""
+    """Tell whether the folder is a repository, or would be one with the place in it."""
     has = {name: os.path.lexists(folder / name) for name in ("objects", "refs", "commondir")}
     has_head = os.path.islink(folder / "HEAD") or os.path.isfile(folder / "HEAD")
     has_data = has["objects"] and has["refs"]
@@ -183,8 +183,8 @@ def _is_of_repository(place: Path, folder: Path) -> bool:
 
 
 def _is_working_tree(folder: Path) -> bool:
-    """Whether the folder has a repository of its own, in `.git` or where that file leads: one that is none itself a
-    working tree, as this folder would be if `.git` led back to it."""
+    """Tell whether the folder has a repository of its own, in `.git` or where that file leads: one that is none itself
+    a working tree, as this folder would be if `.git` led back to it."""
     own = folder / ".git"
     try:
         mode = own.stat().st_mode
@@ -198,8 +198,8 @@ def _is_working_tree(folder: Path) -> bool:
 
 
 def _is_other_name(place: Path, guarded: Sequence[Path]) -> bool:
-    """Whether the file is a hard link to one in a guarded folder, or in the folder of its own repository; links from
-    other repositories are not found.  Objects of git are content, not configuration, and may be shared."""
+    """Tell whether the file is a hard link to one in a guarded folder, or in the folder of its own repository; links
+    from other repositories are not found.  Objects of git are content, not configuration, and may be shared."""
     try:
         found = place.stat()
     except OSError:

@@ -18,7 +18,8 @@ from apply_service.errors import FileNotWritable
 
 
 def private_folder(state: Path, *names: str) -> Path:
-    """The state folder, or the folder of these names below it, created where there is none; its path has no link left.
+    """Return the state folder, or the folder of these names below it, created where there is none; its path has no link
+    left.
 
     The state folder may be a link if the user, or root, made it.  It must belong to the user, or to root where others
     can't rename what lies in it; others' right to write is taken away.  A folder below it must be a real folder of the

@@ -72,13 +72,13 @@ class Source:
         self.position = self.earliest = position
 
     def token_at(self, char: int) -> tuple[int, int]:
-        """The first token that starts at this character or after it, and the character at which it starts.  A line end
-        may belong to the token before."""
+        """Return the first token that starts at this character or after it, and the character at which it starts.  A
+        line end may belong to the token before."""
         place = int(np.searchsorted(self.starts[:-1], char))
         return place, int(self.starts[place])
 
     def cursor_at(self, char: int) -> Cursor | None:
-        """A cursor at the token that starts at this character; None if no token does."""
+        """Return a cursor at the token that starts at this character; None if no token does."""
         place, start = self.token_at(char)
         return Cursor(self, place) if place < len(self) and start == char else None
 
@@ -102,13 +102,13 @@ class Cursor:
         return self.n_used < len(self.prefix)
 
     def peek(self, n_tokens: int) -> list[int]:
-        """The next tokens, at most `n_tokens`."""
+        """Return the next tokens, at most `n_tokens`."""
         head = list(self.prefix[self.n_used : self.n_used + n_tokens])
         room = n_tokens - len(head)
         return head + self.source.ids[self.place : self.place + room].tolist() if room else head
 
     def advance(self, n_tokens: int) -> Cursor:
-        """The cursor `n_tokens` later.  This also moves the source's position."""
+        """Return the cursor `n_tokens` later.  This also moves the source's position."""
         n_used = min(len(self.prefix), self.n_used + n_tokens)
         place = min(len(self.source), self.place + n_tokens - (n_used - self.n_used))
         if n_used == len(self.prefix):
@@ -116,7 +116,7 @@ class Cursor:
         return replace(self, place=place, n_used=n_used)
 
     def source_char(self, decode: Callable[[Sequence[int]], str]) -> int:
-        """The character of the source's text that comes next."""
+        """Return the character of the source's text that comes next."""
         text = self.source.text
         if not self.is_in_prefix:
             return int(self.source.starts[min(self.place, len(self.source))])
@@ -133,8 +133,8 @@ class Cursor:
 
 
 def indented_anew(line: str, known: str, written: str) -> str:
-    """The line as a target is expected to indent it that indents `known` as `written`: moved by as much, or scaled if
-    tabs become spaces or the reverse."""
+    """Return the line as a target is expected to indent it that indents `known` as `written`: moved by as much, or
+    scaled if tabs become spaces or the reverse."""
     indentation = indentation_of(line)
     width = len(indentation) + len(written) - len(known)
     if known and written and ("\t" in known) != ("\t" in written):
@@ -182,7 +182,7 @@ class CopyDrafter(LearningDrafter):
         return self.draft(self._cursor.peek(limit), kind, name)
 
     def _realign(self, cursor: Cursor, output_ids: Sequence[int]) -> tuple[str, Cursor]:
-        """The place to go on from after the target has left `cursor`, and how it was found."""
+        """Return the place to go on from after the target has left `cursor`, and how it was found."""
         source, tail = cursor.source, list(output_ids[-MAX_MATCH:])
         if cursor.is_in_prefix:
             source.move_to(source.token_at(cursor.source_char(self._decode))[0])
@@ -227,8 +227,8 @@ class CopyDrafter(LearningDrafter):
         return found
 
     def _resume(self, cursor: Cursor, output_tail: Sequence[int]) -> Cursor | None:
-        """The cursor after the start of a line that differs from the source's line only in white space.  None if it
-        differs otherwise, or can't be tokenised that way.  `output_tail`: the output's last tokens.
+        """Return the cursor after the start of a line that differs from the source's line only in white space.  None if
+        it differs otherwise, or can't be tokenised that way.  `output_tail`: the output's last tokens.
 
         Models write snippets at another depth or width than the file, and the predicted merge may keep that.  One
         rejection shows how the target indents one line.  The lines after it are indented by the same shift, so that a
@@ -256,8 +256,8 @@ class CopyDrafter(LearningDrafter):
         return None
 
     def _shifted(self, source: Source, line: str, line_start: int, content: int, expected: str) -> Cursor | None:
-        """The source's lines from `line_start` on, with the first one indented as `expected` and the others by the same
-        shift, after the `line` that the output has already.  The first line's text starts at `content`."""
+        """Return the source's lines from `line_start` on, with the first one indented as `expected` and the others by
+        the same shift, after the `line` that the output has already.  The first line's text starts at `content`."""
         text, indentation = source.text, source.text[line_start:content]
         end = line_start + MAX_REINDENTED_CHARS
         if source.name == "predicted":
@@ -299,8 +299,8 @@ class CopyDrafter(LearningDrafter):
 
 
 def _best_match(source: Source, tail: Sequence[int]) -> tuple[float, int, int]:
-    """The best match of a suffix of the output in a source: its score (the length less a penalty for the distance from
-    the source's position; 0 if no match is long enough), the place after it, and its length."""
+    """Return the best match of a suffix of the output in a source: its score (the length less a penalty for the
+    distance from the source's position; 0 if no match is long enough), the place after it, and its length."""
     places = np.flatnonzero(source.ids == tail[-1])
     if not len(places):
         return 0.0, source.position, 0

@@ -21,7 +21,7 @@ SURE = 0.9
 
 
 def drafter_names(*, has_draft_model: bool) -> Iterator[str]:
-    """Every legal name."""
+    """Yield every legal name."""
     novel = [name for name in NOVEL_DRAFTERS if has_draft_model or name != DRAFT_MODEL]
     yield from (name for name in DRAFTERS if name not in NOVEL_DRAFTERS)
     yield from novel
@@ -48,7 +48,7 @@ def check_drafter(name: str, *, has_draft_model: bool) -> None:
 
 
 def open_drafter(name: str, context: DraftContext, constraint: Constraint | None = None) -> Drafter:
-    """The drafter of a legal name, for one request whose output must obey `constraint`.  `none` never drafts."""
+    """Return the drafter of a legal name, for one request whose output must obey `constraint`.  `none` never drafts."""
     first, *second = (resolve(DRAFTERS, part)(context) for part in name.split("+"))
     drafter: Drafter = Chain(first, second[0]) if second else first
     return drafter if constraint is None or name == NO_DRAFTS else Completed(drafter, constraint)
@@ -146,7 +146,7 @@ class LearningDrafter:
         self._drafted_kind = ""
 
     def expected(self, kind: str) -> float:
-        """The probability that a token of such a draft is accepted if those before it were."""
+        """Return the probability that a token of such a draft is accepted if those before it were."""
         accepted, rejected = self._priors[kind]
         weight = min(1.0, PRIOR_TOKENS / (accepted + rejected))
         seen_accepted, seen_rejected = self._learnt.get(self._key(kind), (0.0, 0.0))
@@ -157,12 +157,12 @@ class LearningDrafter:
         return f"{type(self).__name__} {kind}"
 
     def draft(self, ids: Sequence[int], kind: str, source: str) -> Draft:
-        """A draft of this kind.  The next `observe` is about it."""
+        """Return a draft of this kind.  The next `observe` is about it."""
         self._drafted, self._drafted_kind = ids, kind
         return Draft(ids, self.expected(kind), source) if ids else EMPTY_DRAFT
 
     def observe(self, n_accepted: int, next_id: int) -> None:
-        """A draft that was cut is rejected only if the target chose another token than the draft's next one."""
+        """Count a cut draft as rejected only if the target chose another token than the draft's next one."""
         drafted, self._drafted = self._drafted, ()
         if drafted:
             is_rejected = n_accepted < len(drafted) and drafted[n_accepted] != next_id
@@ -175,7 +175,7 @@ class LearningDrafter:
 
 
 def expected_tokens(draft: Draft) -> float:
-    """How many tokens of the draft are expected to be accepted."""
+    """Return how many tokens of the draft are expected to be accepted."""
     acceptance, n_drafted = draft.expected_acceptance, len(draft.token_ids)
     if acceptance >= 1.0:
         return float(n_drafted)
@@ -183,7 +183,7 @@ def expected_tokens(draft: Draft) -> float:
 
 
 def worthwhile_length(acceptance: float, least: float, limit: int) -> int:
-    """How many tokens to draft so that the chance to reach and accept each is at least `least`."""
+    """Return how many tokens to draft so that the chance to reach and accept each is at least `least`."""
     n_tokens, reached = 0, acceptance
     while n_tokens < limit and reached >= least:
         n_tokens, reached = n_tokens + 1, reached * acceptance

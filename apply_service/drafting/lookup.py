@@ -24,7 +24,7 @@ SUFFIX_PRIORS = SEVERAL | {f"{length} sole": counts for length, counts in SOLE.i
 
 
 def agreement(ids: TokenIds, places: Positions, tail: Sequence[int], longest: int = MAX_MATCH) -> Positions:
-    """For every place of `tail[-1]` in `ids`: how many tokens up to and including it agree with `tail`, at most
+    """Return, for every place of `tail[-1]` in `ids`: how many tokens up to and including it agree with `tail`, at most
     `longest`.  Narrows the places token by token, without a loop over `ids`."""
     lengths = np.ones(len(places), dtype=np.int64)
     rows = np.arange(len(places))
@@ -53,11 +53,12 @@ class LookupDrafter(LearningDrafter):
         self._ids[: self._n_prompt] = context.prompt_ids
 
     def choose(self, starts: Positions) -> tuple[int, str]:
-        """The place to continue from, one of `starts` (rising, each after a match), and a note on the kind of match."""
+        """Return the place to continue from, one of `starts` (rising, each after a match), and a note on the kind of
+        match."""
         raise NotImplementedError
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """The tokens from the chosen place on, repeated if they end, so that a run can grow longer."""
+        """Return the tokens from the chosen place on, repeated if they end, so that a run can grow longer."""
         new = output_ids[self._n_known - self._n_prompt :]
         self._n_known += len(new)
         if self._n_known > len(self._ids):

@@ -154,8 +154,8 @@ class TileShape:
 
     @classmethod
     def for_model(cls, head_dim: int, group: int, dtype: torch.dtype, *, split: int = 512) -> TileShape:
-        """A tile that fits into registers and shared memory: as many rows as the tensor cores of a warp group take at
-        once; fewer in float32, which does not use them."""
+        """Return a tile that fits into registers and shared memory: as many rows as the tensor cores of a warp group
+        take at once; fewer in float32, which does not use them."""
         rows, keys, warps = (64, 64, 4) if dtype.itemsize == 2 else (16, 32, 4)
         if head_dim > 128:
             keys, warps = keys // 2, 8
@@ -164,7 +164,7 @@ class TileShape:
         return cls(rows=rows, keys=keys, split=split, warps=warps, group=group)
 
     def n_splits(self, n_positions: int) -> int:
-        """How many ranges of `split` positions 0..n_positions lie in, at least one."""
+        """Return how many ranges of `split` positions 0..n_positions lie in, at least one."""
         return max(1, -(-n_positions // self.split))
 
     def least_tiles(self, n_rows: int) -> int:
@@ -214,7 +214,7 @@ class KernelPass:
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any
     ) -> torch.Tensor:
-        """As `PackedPass.attend`."""
+        """Do as `PackedPass.attend` does."""
         keys, values, inputs = self.pool.keys[layer], self.pool.values[layer], self.inputs
         places = Places(inputs.positions, inputs.slots, inputs.tiles, inputs.key.n_splits)
         self.kernels.store(key, value, keys, values, inputs.slots)
@@ -222,8 +222,8 @@ class KernelPass:
 
 
 def find_kernels(setting: AttentionSetting, device: torch.device) -> tuple[Kernels | None, str]:
-    """The kernels for `setting` on `device`, and an empty text; or None for PyTorch's own attention, and the reason.
-    Raises MissingDependency: the kernels are asked for by name and can't run here."""
+    """Return the kernels for `setting` on `device`, and an empty text; or None for PyTorch's own attention, and the
+    reason. Raises MissingDependency: the kernels are asked for by name and can't run here."""
     if setting == "sdpa":
         return None, "attention is set to sdpa"
     is_interpreted = device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"

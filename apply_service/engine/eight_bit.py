@@ -57,7 +57,7 @@ def quantise_rows(x: torch.Tensor, number_format: Format) -> ScaledRows:
 
 
 def quantise_in_parts(x: torch.Tensor, number_format: Format) -> ScaledRows:
-    """As `quantise_rows`, a few rows at a time, because a large matrix may leave little memory."""
+    """Do as `quantise_rows` does, a few rows at a time, because a large matrix may leave little memory."""
     parts = [quantise_rows(rows, number_format) for rows in torch.split(x, PART_ROWS)]
     return ScaledRows(torch.cat([part.values for part in parts]), torch.cat([part.scales for part in parts]))
 
@@ -103,14 +103,14 @@ class EightBitLinear(nn.Module):
 
 
 def can_be(linear: nn.Linear, number_format: Format) -> bool:
-    """Whether the layer's sizes allow the format."""
+    """Tell whether the layer's sizes allow the format."""
     return number_format == "int8" or (linear.in_features % SIZE_GRAIN == 0 and linear.out_features % SIZE_GRAIN == 0)
 
 
 # -- fp8 products on CUDA ----------------------------------------------------------------------------------------------
 def find_way(values: torch.Tensor) -> ScaleWay:
-    """How fp8 weights of this size [n_out, n_columns] are multiplied on their device.  Tried once, before any pass is
-    captured.
+    """Return how fp8 weights of this size [n_out, n_columns] are multiplied on their device.  Tried once, before any
+    pass is captured.
 
     Scales within the product are the fastest, but cuBLAS refuses them on Hopper for long rows and few of them
     (`CUBLAS_STATUS_NOT_SUPPORTED`; pytorch/ao issue 4582), as in the down projection of a 70B shape.  A matrix has one
@@ -154,5 +154,5 @@ def multiply_fp8(rows: ScaledRows, values: torch.Tensor, scales: torch.Tensor, w
 
 @cache
 def _one(device: torch.device) -> torch.Tensor:
-    """The scale 1, made before any pass is captured."""
+    """Return the scale 1, made before any pass is captured."""
     return torch.ones(1, dtype=torch.float32, device=device)

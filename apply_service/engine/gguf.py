@@ -31,7 +31,7 @@ OLDEST_TRANSFORMERS = Version("5.23")
 
 
 def unpacked(path: Path, parent: Path) -> Path:
-    """The folder below `parent` that holds the model of the GGUF file `path`; it is made if there is none.
+    """Return the folder below `parent` that holds the model of the GGUF file `path`; it is made if there is none.
 
     Raises:
         MissingDependency: the extra `gguf` is not installed.

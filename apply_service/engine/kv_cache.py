@@ -40,7 +40,7 @@ class KVShape:
 
     @classmethod
     def of(cls, config: Any, dtype: torch.dtype, device: torch.device) -> KVShape:
-        """From a Hugging Face text config."""
+        """Make one from a Hugging Face text config."""
         n_heads: int = config.num_attention_heads
         n_kv_heads = getattr(config, "num_key_value_heads", None) or n_heads
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // n_heads
@@ -80,7 +80,7 @@ class SlotPool:
         return slots
 
     def find(self, n_slots: int, also_free: Iterable[range] = ()) -> range | None:
-        """The first range of that length that is free, or would be if `also_free` were free.  Takes nothing."""
+        """Return the first range of that length that is free, or would be if `also_free` were free.  Takes nothing."""
         free = _joined(sorted([*self._free, *((slots.start, slots.stop) for slots in also_free)]))
         return next((range(start, start + n_slots) for start, stop in free if stop - start >= n_slots), None)
 
@@ -235,7 +235,7 @@ class PrefixCache:
         self._pool.give_back(prompt.slots)
 
     def _digests(self, owner: str, ids: Sequence[int]) -> Iterator[bytes]:
-        """For each whole chunk, a digest of the owner and of all tokens up to its end."""
+        """Return, for each whole chunk, a digest of the owner and of all tokens up to its end."""
         running = blake2b(key=blake2b(owner.encode()).digest(), digest_size=16)
         array = np.asarray(ids, dtype=np.int64)
         for end in range(self._grain, len(array) + 1, self._grain):
@@ -289,7 +289,7 @@ class SlotEngine:
         self.prefix_cache.keep(session.owner, session.prompt_ids[:n_known], session.slots)
 
     def _n_keys(self, session: Session, n_filled: int) -> int:
-        """How many slots of the session attention reads once `n_filled` are written."""
+        """Return how many slots of the session attention reads once `n_filled` are written."""
         return round_up(n_filled, self._key_grain) if self.attends_in_blocks else len(session.slots)
 
     def _clear_keys(self, parts: Sequence[Part]) -> None:
@@ -302,7 +302,7 @@ class SlotEngine:
                 session.cleared = end
 
     def check_integrity(self) -> None:
-        """To be called while no session is open.  Raises EngineFailure: a slot is neither free nor in the prefix cache,
+        """Call it while no session is open.  Raises EngineFailure: a slot is neither free nor in the prefix cache,
         or it is both."""
         n_held = self.pool.n_slots - self.pool.n_free
         n_kept, ranges = self.prefix_cache.n_slots, self.prefix_cache.ranges
@@ -315,8 +315,8 @@ class SlotEngine:
 
 
 def settle(parts: Sequence[Part], found: Iterable[Verification]) -> list[Verification | None]:
-    """The answers to the parts of a pass, given those to its windows; moves the sessions on.  Raises EngineFailure: a
-    probability is not a number.  Then no session has moved."""
+    """Return the answers to the parts of a pass, given those to its windows; moves the sessions on.  Raises
+    EngineFailure: a probability is not a number.  Then no session has moved."""
     rest = iter(found)
     answers = [next(rest) if isinstance(part, Window) else None for part in parts]
     for part, answer in zip(parts, answers, strict=True):
@@ -331,7 +331,7 @@ def settle(parts: Sequence[Part], found: Iterable[Verification]) -> list[Verific
 
 
 def round_up(n: int, grain: int) -> int:
-    """The smallest multiple of `grain` that is at least `n`."""
+    """Return the smallest multiple of `grain` that is at least `n`."""
     return -(-n // grain) * grain
 
 

@@ -50,13 +50,13 @@ class WindowRows(NamedTuple):
         return self.position + np.asarray(range(self.n_rows) if self.places is None else self.places, np.int64)
 
     def masks(self) -> Iterator[tuple[int, TokenSet]]:
-        """The head's rows that have a mask, with it."""
+        """Yield the head's rows that have a mask, with it."""
         for row, ids in zip(range(self.first, self.first + self.n_rows), self.allowed or (), strict=False):
             if ids is not None:
                 yield row, ids
 
     def verified(self, window: Window, choices: Sequence[int], logprobs: Sequence[float] | None) -> Verification:
-        """What comes of `window`, given the choices and their log probabilities in all rows of the head.
+        """Return what comes of `window`, given the choices and their log probabilities in all rows of the head.
 
         Draft tokens are accepted as long as each equals the choice before it.  A choice depends only on the tokens
         before it, so this is exact.  A choice that the target is not asked for is the one that the mask allows.
@@ -91,13 +91,13 @@ class Layout(NamedTuple):
     def verified(
         self, parts: Sequence[Part], choices: Sequence[int], logprobs: Sequence[float] | None
     ) -> list[Verification]:
-        """What comes of each window, given the choices in all rows of the head."""
+        """Return what comes of each window, given the choices in all rows of the head."""
         windows = (part for part in parts if isinstance(part, Window))
         return [rows.verified(part, choices, logprobs) for rows, part in zip(self.windows, windows, strict=True)]
 
 
 def asked_places(window: Window) -> list[int] | None:
-    """The choices of a window that the target is asked for; None: all."""
+    """Return the choices of a window that the target is asked for; None: all."""
     if window.allowed is None:
         return None
     asked = window.asked

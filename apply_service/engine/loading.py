@@ -154,9 +154,9 @@ def make_ready(
     self_tests: Path | None,
     engine_type: type[TorchEngine] = TorchEngine,
 ) -> tuple[TorchEngine, SelfTest]:
-    """An engine of `engine_type` around `model`, in the buckets that its self-test finds bit-equal; `engine_options` go
-    to it and to the one that is tested, `room` (bytes) to it alone.  Raises ModelNotLoadable: the model does not run
-    with our attention."""
+    """Return an engine of `engine_type` around `model`, in the buckets that its self-test finds bit-equal;
+    `engine_options` go to it and to the one that is tested, `room` (bytes) to it alone.  Raises ModelNotLoadable: the
+    model does not run with our attention."""
     fuse_norms(model)
     buckets = buckets_on(model) if window is None else (window + 1,)
     try:
@@ -177,7 +177,7 @@ def make_ready(
 
 
 def most_rows(window: int | None) -> int:
-    """Rows of the largest pass on a CPU, with windows of `window` draft tokens (None: the engine's choice)."""
+    """Return rows of the largest pass on a CPU, with windows of `window` draft tokens (None: the engine's choice)."""
     return DEFAULT_BUCKETS[-1] if window is None else window + 1
 
 
@@ -191,7 +191,7 @@ def pick_device(device: str) -> torch.device:
 
 
 def find_directory(name: str, unpack_to: Path | None, *, allow_remote_code: bool) -> Path:
-    """The folder of a model, which is unpacked or downloaded if necessary.  Raises as `load_model`."""
+    """Return the folder of a model, which is unpacked or downloaded if necessary.  Raises as `load_model`."""
     path = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
     if path.is_dir():
         return path
@@ -279,8 +279,8 @@ def add_adapter(model: Any, folder: Path) -> None:
 
 
 def read_adapter(folder: Path) -> tuple[Any, float, dict[str, torch.Tensor]]:
-    """The name of its model (None: not given), the factor of its matrices, and the matrices.  Raises ModelNotLoadable:
-    it is no plain LoRA."""
+    """Return the name of its model (None: not given), the factor of its matrices, and the matrices.  Raises
+    ModelNotLoadable: it is no plain LoRA."""
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         config.setdefault("peft_type", "not given")

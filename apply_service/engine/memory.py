@@ -47,7 +47,7 @@ class MemoryPlan:
         return self.needed <= FITTING * self.free
 
     def as_dict(self) -> dict[str, float | str | None]:
-        """For results and `doctor`."""
+        """Return the values for results and `doctor`."""
         free = None if self.free == float("inf") else self.free
         return asdict(self) | {"needed": self.needed, "free": free}
 
@@ -64,8 +64,8 @@ def plan_memory(
     free: float | None = None,
     **_options: Any,
 ) -> MemoryPlan:
-    """The plan of an engine whose largest pass has `n_rows` rows.  `model` is on the meta device, or still on the CPU.
-    Further options of the engine take no memory.  `free` None: ask the device.
+    """Return the plan of an engine whose largest pass has `n_rows` rows.  `model` is on the meta device, or still on
+    the CPU. Further options of the engine take no memory.  `free` None: ask the device.
 
     There are slots for at least one full context.  On the CPU two things do not count: weights that are there already,
     and slots, whose pages come when they are first touched.
@@ -131,8 +131,8 @@ def _too_large(message: str, needed: float, free: float, remedy: str) -> ModelTo
 
 
 def n_stored_weights(directory: Path) -> int:
-    """How many weights the safetensors files of a folder hold; reads their headers alone.  Raises SafetensorError,
-    OSError: a file is damaged."""
+    """Return how many weights the safetensors files of a folder hold; reads their headers alone.  Raises
+    SafetensorError, OSError: a file is damaged."""
     total = 0
     for path in directory.glob("*.safetensors"):
         with safe_open(path, "numpy") as file:

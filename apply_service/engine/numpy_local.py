@@ -152,7 +152,7 @@ class NumpyEngine(SlotEngine):
         return len(self._embedding)
 
     def plain(self) -> NumpyEngine:
-        """The fastest undrafted run of the same model: products of single rows, whose bits are their own.
+        """Return the fastest undrafted run of the same model: products of single rows, whose bits are their own.
 
         It shares the slots, and keeps no prompts.
         """
@@ -168,8 +168,8 @@ class NumpyEngine(SlotEngine):
 
     @one_thread()
     def logits(self, parts: Sequence[Part]) -> tuple[Floats, Layout]:
-        """One forward: the logits of rows that choose [n, vocab], and the layout of the pass.  No session's length
-        changes.  Raises EngineFailure: see `layout.pack`."""
+        """Return one forward: the logits of rows that choose [n, vocab], and the layout of the pass.  No session's
+        length changes.  Raises EngineFailure: see `layout.pack`."""
         n_rows = round_up(sum(part.n_rows for part in parts), self.tile)
         layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, query_grain=self.tile)
         self._clear_keys(parts)
@@ -195,7 +195,7 @@ class NumpyEngine(SlotEngine):
         return out
 
     def _tiles(self, x: Floats) -> Floats:
-        """The tiles [n_tiles, n, tile] of `x` [n, n_rows], without a copy."""
+        """Return the tiles [n_tiles, n, tile] of `x` [n, n_rows], without a copy."""
         return x.reshape(len(x), -1, self.tile).swapaxes(0, 1)
 
     def _normed(self, hidden: Floats, weight: Floats) -> Floats:
@@ -211,7 +211,8 @@ class NumpyEngine(SlotEngine):
         layout: Layout,
         wanted: npt.NDArray[np.int64] | None,
     ) -> Floats:
-        """The `wanted` rows of `hidden` [d, n_rows] after attention; None: all.  All rows' keys and values are kept."""
+        """Return the `wanted` rows of `hidden` [d, n_rows] after attention; None: all.  All rows' keys and values are
+        kept."""
         normed = self._normed(hidden, layer.input_norm)
         size = (self._n_heads, self._head_dim, -1)
         keys, values = np.split(self._product(layer.kv, normed) + layer.kv_bias[:, None], 2)
@@ -234,7 +235,7 @@ class NumpyEngine(SlotEngine):
         return hidden + self._product(layer.o, out.reshape(len(hidden), -1)) + layer.o_bias[:, None]
 
     def _attended(self, index: int, query: Floats, positions: npt.NDArray[np.int64], segment: Segment) -> Floats:
-        """What rows of one segment read: `query` [n_heads, d, n] -> the same shape."""
+        """Return what rows of one segment read: `query` [n_heads, d, n] -> the same shape."""
         slots = slice(segment.first_slot, segment.first_slot + segment.n_keys)
         n, n_heads, d = len(positions), *query.shape[:2]
         keys, values = (
@@ -273,8 +274,8 @@ def _turned(x: Floats, cos: Floats, sin: Floats) -> Floats:
 
 # -- the choice --------------------------------------------------------------------------------------------------------
 def choose(logits: Floats, windows: Sequence[WindowRows]) -> tuple[npt.NDArray[np.int64], Floats]:
-    """The token chosen in each row of `logits` [n, vocab], the lowest of equals, and the log of its probability at
-    temperature 1 without a mask.  The same rule as `engine.sampling`."""
+    """Return the token chosen in each row of `logits` [n, vocab], the lowest of equals, and the log of its probability
+    at temperature 1 without a mask.  The same rule as `engine.sampling`."""
     choices = np.empty(len(logits), np.int64)
     for window in windows:
         rows, sampling = slice(window.first, window.first + window.n_rows), window.sampling
@@ -312,7 +313,7 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 # -- loading -----------------------------------------------------------------------------------------------------------
 def read_tensors(path: Path) -> dict[str, Floats]:
-    """The tensors of a safetensors file, in bfloat16 or float32, as float32; matrices are [n_out, n_in].  Raises
+    """Return the tensors of a safetensors file, in bfloat16 or float32, as float32; matrices are [n_out, n_in].  Raises
     OSError, ValueError or KeyError: it can't be read."""
     data = path.read_bytes()
     n_header = int.from_bytes(data[:8], "little")
@@ -331,7 +332,8 @@ def read_tensors(path: Path) -> dict[str, Floats]:
 
 
 def find_determinism(engine: NumpyEngine) -> Literal["bitwise", "tolerant"]:
-    """Whether a token's logits have the same bits alone and anywhere in a window, on both sides of a block of keys."""
+    """Tell whether a token's logits have the same bits alone and anywhere in a window, on both sides of a block of
+    keys."""
     tile = engine.tile
     ids = [(7 * i + 3) % 251 for i in range(3 * tile + 1)]
     session = engine.open([0] * (KEY_BLOCK - 7), len(ids) + 7)
@@ -349,7 +351,7 @@ def find_determinism(engine: NumpyEngine) -> Literal["bitwise", "tolerant"]:
 
 
 def time_passes(engine: NumpyEngine) -> dict[int, float]:
-    """The seconds of a pass of each row count, over one block of keys: two are timed, twice each.
+    """Return the seconds of a pass of each row count, over one block of keys: two are timed, twice each.
 
     In processor time, which other work on the machine hardly changes.
     """

@@ -43,7 +43,7 @@ class PassKey(NamedTuple):
 
 
 def power_of_two(n: int) -> int:
-    """The smallest power of two that is at least `n`; 0 for 0.  It keeps the kinds of passes few."""
+    """Return the smallest power of two that is at least `n`; 0 for 0.  It keeps the kinds of passes few."""
     return 1 << (n - 1).bit_length() if n else 0
 
 
@@ -100,7 +100,7 @@ class PassInputs:
 
 # -- what the device decides -------------------------------------------------------------------------------------------
 def is_greedy(window: Window) -> bool:
-    """Whether each row chooses its best token: there is no temperature and no mask."""
+    """Tell whether each row chooses its best token: there is no temperature and no mask."""
     is_masked = window.allowed is not None and any(tokens is not None for tokens in window.allowed)
     return window.sampling.temperature <= 0 and not is_masked
 
@@ -112,8 +112,8 @@ def raise_known(logits: torch.Tensor, known_ids: torch.Tensor) -> torch.Tensor:
 
 
 def decide(choices: torch.Tensor, logprobs: torch.Tensor) -> torch.Tensor:
-    """All that the host needs of a pass, [2, n] float64: choice and log probability of each row of the head, in one
-    transfer.  `Layout.verified` makes the answers from it."""
+    """Return all that the host needs of a pass, [2, n] float64: choice and log probability of each row of the head, in
+    one transfer.  `Layout.verified` makes the answers from it."""
     return torch.stack([choices.double(), logprobs.double()])
 
 
@@ -162,7 +162,7 @@ class Passes:
         return tuple(self._recorded)
 
     def inputs(self, key: PassKey) -> PassInputs:
-        """The block of inputs for a pass of this key; to be filled, and then given to `run`."""
+        """Return the block of inputs for a pass of this key; to be filled, and then given to `run`."""
         return self._recorded[key][0] if key in self._recorded else PassInputs(key, self._device)
 
     def run(self, inputs: PassInputs, compute: Compute) -> PassOutput:
@@ -224,8 +224,8 @@ class CudaCapture:
 
 
 def open_passes(setting: GraphSetting, device: torch.device, *, has_kernels: bool) -> tuple[Passes, str]:
-    """What runs the passes of an engine on `device`, and the reason if it uses no graphs (else an empty text).  Raises
-    MissingDependency: graphs were asked for by name and can't be captured here."""
+    """Return what runs the passes of an engine on `device`, and the reason if it uses no graphs (else an empty text).
+    Raises MissingDependency: graphs were asked for by name and can't be captured here."""
     lack = "" if device.type == "cuda" else "no CUDA device"
     if not lack and not has_kernels:
         lack = "PyTorch's attention does not work in them"

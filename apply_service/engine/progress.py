@@ -34,5 +34,5 @@ def telling(text: str) -> Iterator[None]:
 
 
 def is_terminal() -> bool:
-    """Whether standard error is a terminal."""
+    """Tell whether standard error is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()

@@ -77,7 +77,7 @@ class Signals(NamedTuple):
 
 
 def features(logprob: float, signals: Signals) -> dict[str, float]:
-    """The values that a map weighs, by the names in FEATURES.  `logprob`: the least of any decision."""
+    """Return the values that a map weighs, by the names in FEATURES.  `logprob`: the least of any decision."""
     return {
         "log_odds": log_odds(logprob),
         "agrees": float(signals.agreement is True),
@@ -125,7 +125,7 @@ class ProbabilityMap:
         return self.chance(self.intercept + sum(weight * values[name] for name, weight in self.weights.items()))
 
     def chance(self, score: float) -> float:
-        """The probability at a score."""
+        """Return the probability at a score."""
         if not self.points:
             return 1 / (1 + math.exp(-max(-700.0, score)))
         at = bisect_right(self.points, score, key=lambda point: point[0])
@@ -156,17 +156,17 @@ class Calibration:
     thresholds: Thresholds = DEFAULT_THRESHOLDS
 
     def of_answer(self, logprob: float, signals: Signals) -> float:
-        """The chance that every byte of an answer is right.  `logprob`: the least of its decisions."""
+        """Return the chance that every byte of an answer is right.  `logprob`: the least of its decisions."""
         return self.answer(logprob, signals)
 
     def of_hunk(self, logprob: float, signals: Signals, *, answer: float) -> float:
-        """The chance that a hunk is right, at least that of the whole answer."""
+        """Return the chance that a hunk is right, at least that of the whole answer."""
         return max(answer, self.hunk(logprob, signals))
 
     @classmethod
     def read(cls, directory: Path) -> Calibration | None:
-        """The calibration of the model in a folder; None if it has no file.  Raises ModelNotLoadable: the file is
-        unusable, or was made for other weights."""
+        """Return the calibration of the model in a folder; None if it has no file.  Raises ModelNotLoadable: the file
+        is unusable, or was made for other weights."""
         path = directory / CALIBRATION_FILE
         if not path.is_file():
             return None
@@ -202,7 +202,7 @@ class Calibration:
         return cls(str(values["weights_sha256"]), threshold, answer, hunk, thresholds)
 
     def as_json(self) -> dict[str, Any]:
-        """The values that `from_json` reads."""
+        """Return the values that `from_json` reads."""
         return {"version": VERSION, **asdict(self), "thresholds": self.thresholds._asdict()}
 
 
@@ -237,7 +237,7 @@ class ModelRecord:
 
     @classmethod
     def read_without_calibration(cls, directory: Path) -> ModelRecord:
-        """What needs no look at the weights.  Raises ModelNotLoadable: the file is there and can't be used."""
+        """Return what needs no look at the weights.  Raises ModelNotLoadable: the file is there and can't be used."""
         path = directory / RECORD_FILE
         if not path.is_file():
             return cls()
@@ -256,13 +256,13 @@ class ModelRecord:
         return cls(None, windows, counts)
 
     def decides(self, *, was_trained: bool) -> frozenset[Kind]:
-        """What the model may decide: as was counted, and else by whether it was trained to merge."""
+        """Return what the model may decide: as was counted, and else by whether it was trained to merge."""
         usual = NOT_CERTAIN if was_trained else UNTRAINED
         return frozenset(k for k in KINDS if (self.counts[k].decides if k in self.counts else k in usual))
 
 
 def read_counts(values: Mapping[str, Any]) -> dict[str, Count]:
-    """Counts from JSON, by kind.  Raises ValueError, TypeError, AttributeError: they are none."""
+    """Return counts from JSON, by kind.  Raises ValueError, TypeError, AttributeError: they are none."""
     if unknown := values.keys() - set(KINDS):
         raise ValueError(f"unknown kinds {sorted(unknown)}")
     counts = {kind: Count(**count) for kind, count in values.items()}

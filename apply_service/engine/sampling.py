@@ -25,8 +25,8 @@ GreedyChoice = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
 def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
-    """The token chosen in each row: `logits` [n_rows, vocab] -> [n_rows] int64.  Rows outside all windows are greedy.
-    Ties go to the lowest id."""
+    """Return the token chosen in each row: `logits` [n_rows, vocab] -> [n_rows] int64.  Rows outside all windows are
+    greedy. Ties go to the lowest id."""
     scores = logits.float()
     if any(window.sampling.temperature > 0 for window in windows):
         scores = scores.clone()
@@ -56,7 +56,7 @@ def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
 
 
 def choose_greedily(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `GreedyChoice` in plain PyTorch."""
+    """Return the `GreedyChoice` in plain PyTorch."""
     choices = choose(logits, ())
     return choices, logprobs_of(logits, choices)
 

@@ -117,7 +117,7 @@ def run_self_test(engine: TorchEngine) -> SelfTest:
 
 
 def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, ...]:
-    """The row counts that agree with the largest, or only the largest if it does not agree with itself.
+    """Return the row counts that agree with the largest, or only the largest if it does not agree with itself.
 
     With `small`, all row counts if none of these is that small.  On a GPU a pass of the largest takes several times as
     long as one with few rows, which costs more than choices that may differ in the last bit.
@@ -164,8 +164,8 @@ class _Probe:
             session.close()
 
     def compare(self, bucket: int) -> tuple[float, float]:
-        """The share of rows that differ from the oracle in passes of `bucket` rows, and that of other choices.  In the
-        largest bucket the oracle is made."""
+        """Return the share of rows that differ from the oracle in passes of `bucket` rows, and that of other choices.
+        In the largest bucket the oracle is made."""
         sizes, n_left = list[int](), bucket
         for most in (*WINDOW_SIZES, bucket):
             if size := min(most, n_left, len(self.ids)):
@@ -205,7 +205,8 @@ class _Probe:
         return fastest(run, least=1, most=N_TIMED, budget_s=TIMED_S)
 
     def _offset(self, bucket: int, size: int) -> int:
-        """The first token of a window of this size, among those of the oracle.  It varies from bucket to bucket."""
+        """Return the first token of a window of this size, among those of the oracle.  It varies from bucket to
+        bucket."""
         return bucket.bit_length() % max(1, len(self.oracle) - size + 1)
 
     def look(self, n_rows: int, plan: Sequence[tuple[Session, int, int]]) -> list[torch.Tensor]:
@@ -254,8 +255,8 @@ def check_device_parts(engine: TorchEngine) -> None:
 
 @torch.inference_mode()
 def attention_error(kernels: Kernels, engine: TorchEngine) -> float:
-    """The largest difference of the kernel from plain attention in float32, over random keys and queries of the model's
-    shapes, as a share of the largest value."""
+    """Return the largest difference of the kernel from plain attention in float32, over random keys and queries of the
+    model's shapes, as a share of the largest value."""
     shape, tile = engine.pool.shape, engine.tile
     generator = torch.Generator(shape.device).manual_seed(SEED)
     n_slots = max(KERNEL_POSITIONS) + KERNEL_ROWS
@@ -280,8 +281,8 @@ def attention_error(kernels: Kernels, engine: TorchEngine) -> float:
 
 
 def replay_error(engine: TorchEngine) -> float:
-    """The largest difference between the logits of a pass that was captured for another sequence and of the same pass
-    step by step, as a share of the largest logit."""
+    """Return the largest difference between the logits of a pass that was captured for another sequence and of the same
+    pass step by step, as a share of the largest logit."""
     generator = torch.Generator().manual_seed(SEED)
     n_vocab = engine.model.config.get_text_config().vocab_size
     graphed, eager = engine.passes, Passes(engine.device)
@@ -313,7 +314,7 @@ log = logging.getLogger(__name__)
 
 
 def read_self_test(path: Path) -> SelfTest | None:
-    """The record in a file; None if there is none that can be read."""
+    """Return the record in a file; None if there is none that can be read."""
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         for name in ("differing_rows", "flipped_choices", "pass_times"):
@@ -333,8 +334,8 @@ def keep_self_test(path: Path, found: SelfTest) -> None:
 
 
 def fingerprint(model: Any, buckets: Sequence[int], wanted: str = "") -> str:
-    """A digest of everything that the self-test may depend on: kernels, threads, shapes, number format, the `wanted`
-    options of the engine, and a sample of every weight."""
+    """Return a digest of everything that the self-test may depend on: kernels, threads, shapes, number format, the
+    `wanted` options of the engine, and a sample of every weight."""
     device = next(model.parameters()).device
     cpu = triton = ""
     with contextlib.suppress(OSError):

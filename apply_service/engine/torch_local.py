@@ -131,7 +131,7 @@ class TorchEngine(SlotEngine):
         return self.passes.capture is not None
 
     def plain(self) -> TorchEngine:
-        """The fastest undrafted run of the same model: the baseline of every speed-up."""
+        """Return the fastest undrafted run of the same model: the baseline of every speed-up."""
         shared = {"name": self.name, "buckets": self.buckets, "pool": self.pool, **self._options}
         return TorchEngine(self.model, padded=False, **shared)
 
@@ -152,7 +152,7 @@ class TorchEngine(SlotEngine):
         return settle(parts, layout.verified(parts, [int(token) for token in made], told))
 
     def row_count(self, n_rows: int) -> int:
-        """The number of rows to which a pass (or its head) with `n_rows` rows is padded."""
+        """Return the number of rows to which a pass (or its head) with `n_rows` rows is padded."""
         if not self.padded:
             return power_of_two(n_rows) if self.has_graphs else n_rows
         return next((bucket for bucket in self.buckets if bucket >= n_rows), n_rows)
@@ -160,7 +160,7 @@ class TorchEngine(SlotEngine):
     def logits(
         self, parts: Sequence[Part], n_rows: int, *, n_head_rows: int | None = None
     ) -> tuple[torch.Tensor, Layout]:
-        """One forward with exactly `n_rows` rows: the logits of the windows' rows, and the layout of the pass.
+        """Return one forward with exactly `n_rows` rows: the logits of the windows' rows, and the layout of the pass.
 
         The next pass overwrites the logits.  The head gets `n_head_rows` rows, by default as few as possible.  No
         session's length changes.
@@ -200,7 +200,7 @@ class TorchEngine(SlotEngine):
         return self.passes.run(inputs, lambda: self._compute(inputs, layout)), layout
 
     def _compute(self, inputs: PassInputs, layout: Layout) -> PassOutput:
-        """The pass itself.
+        """Return the pass itself.
 
         A pass that may be captured reads only `inputs`.  `layout` is for PyTorch's own attention, which is never
         captured.

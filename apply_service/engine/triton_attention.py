@@ -199,10 +199,10 @@ def attend_slots(
 
 
 def is_interpreted() -> bool:
-    """Whether the kernels run in Triton's interpreter, which does not multiply bfloat16 by itself."""
+    """Tell whether the kernels run in Triton's interpreter, which does not multiply bfloat16 by itself."""
     return not isinstance(_attend_split, triton.JITFunction)
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """The kernels take any strides but of the last dimension."""
+    """Return a copy where the last dimension has a stride: the kernels take any strides but that."""
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()

@@ -45,8 +45,8 @@ def refuse_format(weights: Weights, device: torch.device) -> None:
 
 
 def dtype_of(dtype: str, device: torch.device, matrix: tuple[int, int] | None = None) -> torch.dtype:
-    """The type of all weights that are not in 8 bits.  `auto`: bfloat16; on a CPU float32, unless windows are faster in
-    bfloat16 through a `matrix` of the model's size (inputs, outputs; None: not asked)."""
+    """Return the type of all weights that are not in 8 bits.  `auto`: bfloat16; on a CPU float32, unless windows are
+    faster in bfloat16 through a `matrix` of the model's size (inputs, outputs; None: not asked)."""
     if dtype != "auto":
         return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
     if device.type != "cpu":
@@ -56,8 +56,9 @@ def dtype_of(dtype: str, device: torch.device, matrix: tuple[int, int] | None = 
 
 @torch.inference_mode()
 def bfloat16_gain(n_in: int, n_out: int) -> float:
-    """How many times as fast as float32 a window goes through a matrix of this size in bfloat16 on this CPU; 0 where it
-    has no instructions for it, and for small matrices, whose time is not in the products.  Takes under a second."""
+    """Return how many times as fast as float32 a window goes through a matrix of this size in bfloat16 on this CPU; 0
+    where it has no instructions for it, and for small matrices, whose time is not in the products.  Takes under a
+    second."""
     n_out = min(n_out, MOST_TIMED // n_in)
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported() or n_in * n_out < LEAST_TIMED:
         return 0.0
@@ -124,13 +125,13 @@ def bring(
 
 
 def layers_of(model: Any) -> list[nn.Module]:
-    """The decoder layers: the members of the longest list of modules."""
+    """Return the decoder layers: the members of the longest list of modules."""
     lists = [list(module) for module in model.modules() if isinstance(module, nn.ModuleList)]
     return max(lists, key=len) if lists else [model.base_model]
 
 
 def known_share(model: Any, weights: Weights) -> float:
-    """The share of the layers' weights that the format makes smaller; 1 where they stay as they are."""
+    """Return the share of the layers' weights that the format makes smaller; 1 where they stay as they are."""
     if weights == "own":
         return 1.0
     total = sum(parameter.numel() for layer in layers_of(model) for parameter in layer.parameters())
@@ -138,7 +139,7 @@ def known_share(model: Any, weights: Weights) -> float:
 
 
 def _shrinking(model: Any, number_format: Format) -> Iterator[nn.Linear]:
-    """The linear layers that become smaller."""
+    """Yield the linear layers that become smaller."""
     for layer in layers_of(model):
         yield from (one for one in layer.modules() if type(one) is nn.Linear and can_be(one, number_format))
 
@@ -152,7 +153,8 @@ def weight_bytes(model: Any, weights: Weights) -> int:
 
 
 def fp8_ways(model: Any) -> dict[str, str]:
-    """For each matrix size (columns x outputs), whether CUDA applies the fp8 scales within the product or after it."""
+    """Return, for each matrix size (columns x outputs), whether CUDA applies the fp8 scales within the product or after
+    it."""
     layers = [module for module in model.modules() if isinstance(module, EightBitLinear)]
     return {f"{one.values.shape[1]}x{len(one.values)}": one.way for one in layers if one.way is not None}
 
@@ -173,7 +175,7 @@ class JoinedProjections(nn.Module):
         self._parts: list[torch.Tensor | None] = []
 
     def take(self, x: torch.Tensor, index: int) -> torch.Tensor:
-        """The part of projection `index` in the product with `x`."""
+        """Return the part of projection `index` in the product with `x`."""
         if self._input is not x or self._parts[index] is None:
             self._input, self._parts = x, list(self.linear(x).split(self.sizes, dim=-1))
         part, self._parts[index] = self._parts[index], None
@@ -302,7 +304,7 @@ def fuse_norms(model: Any, normalise: Normalise | None = None) -> int:
 
 
 def n_fused(model: Any) -> int:
-    """How many norms of `model` are computed by one kernel each."""
+    """Return how many norms of `model` are computed by one kernel each."""
     return sum(getattr(vars(module).get("forward"), "func", None) is _forward for module in model.modules())
 
 

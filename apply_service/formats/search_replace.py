@@ -493,7 +493,10 @@ def _is_line_note(line: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    r"""The line without the backslash that tells a fence or line note of the file from the block's own (`\=======`)."""
+    r"""Return the line without the backslash that tells a fence or line note of the file from the block's own.
+
+    Example: `\=======`.
+    """
     if not text.startswith("\\") or len(text) > MAX_MARK:
         return text
     bare = text[1:]

@@ -199,7 +199,7 @@ def apply_change(original: str, update: str, change: FileChange, trust: Trust) -
 
 
 def _with_returns(change: FileChange, original: str, update: str) -> FileChange | None:
-    r"""The change with a `\r` in each line that has one, where it says more so and fits; None where it does not."""
+    r"""Return the change with a `\r` in each line that has one; None where it does not say more so, or does not fit."""
     if not ("\r" in original or "\r" in update or MARK in original or MARK in update):
         return None
     if "\n" not in update or ("\r" in original and "\n" not in original):

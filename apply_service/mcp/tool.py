@@ -237,7 +237,7 @@ class FileEditor:
         return EditOutcome(call.path, status, result, refused, text.text)
 
     def _read(self, target: Path, call: EditCall) -> SourceFile:
-        """The file that the call is for.  Raises TooLarge, FileNotReadable."""
+        """Return the file that the call is for.  Raises TooLarge, FileNotReadable."""
         with contextlib.suppress(OSError):  # reading the file reports the error
             if (n_bytes := target.stat().st_size) > self._max_bytes:
                 remedy = "edit it by other means"
@@ -253,7 +253,7 @@ class FileEditor:
 
 # -- the protocol ------------------------------------------------------------------------------------------------------
 def create_server(editor: FileEditor) -> Server[Any]:
-    """The MCP server over an editor of files."""
+    """Return the MCP server over an editor of files."""
 
     hints = protocol.ToolAnnotations(
         read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
@@ -295,8 +295,8 @@ def create_server(editor: FileEditor) -> Server[Any]:
 
 
 def read_arguments(arguments: Mapping[str, Any]) -> EditCall:
-    """The call with these arguments.  A null counts as not given.  Raises UnknownField, InvalidField, EmptyUpdate,
-    which name the argument."""
+    """Return the call with these arguments.  A null counts as not given.  Raises UnknownField, InvalidField,
+    EmptyUpdate, which name the argument."""
     own = {alias: name for name, aliases in ALIASES.items() for alias in (name, *aliases)}
     values: dict[str, Any] = {}
     for given, value in arguments.items():
@@ -368,7 +368,7 @@ def _lines(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
 
 
 def _question(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
-    """What the edit may mean, and how the agent says which is meant."""
+    """Yield what the edit may mean, and how the agent says which is meant."""
     path, result, readings = outcome.path, outcome.result, outcome.readings
     asks = f"Which of these {len(readings)} readings of the edit is meant?" if readings[1:] else "Is this meant?"
     why = result.message if isinstance(result, ApplyError) else _doubt_of(result)
@@ -396,7 +396,7 @@ def _doubt_of(result: ApplyResult) -> str:
 
 
 def _findings(result: ApplyResult, *, is_alone: bool, but: str = "") -> Iterator[str]:
-    """What the checks found, but for one of them."""
+    """Yield what the checks found, but for one of them."""
     for verdict in result.verdicts:
         if verdict.check == but or ((not is_alone) if verdict.check == OTHER_FILES else verdict.is_pass):
             continue

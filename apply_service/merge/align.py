@@ -144,7 +144,7 @@ class Alignment:
         return best
 
     def _leaving_costs(self, indent: int) -> Scores:
-        """For each column, the cost of passing all lines before it that are indented less than `indent`."""
+        """Return, for each column, the cost of passing all lines before it that are indented less than `indent`."""
         if indent not in self._leaving:
             crossed = np.concatenate(([0.0], np.cumsum(self._terrain.indents < indent)))
             self._leaving[indent] = crossed * LEAVE_SCOPE_COST

@@ -99,8 +99,8 @@ def ignored_notes(reading: ReadSnippet, ops: Sequence[LineOp]) -> list[int]:
 
 
 def comments_of_code(reading: ReadSnippet, notes: Sequence[int], ops: Sequence[LineOp]) -> set[int]:
-    """Of the deletion notes, those that stand right above code where the merge drops nothing: sentences about what the
-    program does."""
+    """Return, of the deletion notes, those that stand right above code where the merge drops nothing: sentences about
+    what the program does."""
     texts, roles = reading.snippet.texts, reading.snippet.roles
     places = {op.update_line: k for k, op in enumerate(ops)}
     found: set[int] = set()

@@ -599,7 +599,7 @@ def _closes_itself(line: str) -> bool:
 
 
 def _within(columns: Columns, headers: Columns, ends: Columns) -> npt.NDArray[np.bool_]:
-    """For each column, whether it lies after the header of one of these scopes and not after the scope's end.
+    """Return, for each column, whether it lies after the header of one of these scopes and not after the scope's end.
 
     `headers` are ascending; `ends[k]` is the furthest end of the scopes up to `headers[k]`.
     """

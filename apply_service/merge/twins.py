@@ -362,7 +362,7 @@ def _scopes(reading: ReadSnippet, j: int) -> list[int]:
 
 @lru_cache(maxsize=4)
 def _parents(lines: Sequence[str], levels: Sequence[int], language: str) -> list[int]:
-    """For each line the one that opens the scope around it, -1 where there is none: by indentation, in files of
+    """Return, for each line the one that opens the scope around it, -1 where there is none: by indentation, in files of
     sections by headings.  A closing line and a further branch stand inside what they close or continue."""
     found, open_lines = list[int](), list[tuple[int, int]]()
     for j, line in enumerate(lines):

@@ -420,7 +420,7 @@ def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[tuple[str, ...
 
 # -- what a merge most often gets wrong --------------------------------------------------------------------------------
 def other_merges(ops: Merge, texts: Sequence[str]) -> list[Merge]:
-    """At most MAX_OTHERS merges with other texts, the likeliest kinds first.
+    """Return at most MAX_OTHERS merges with other texts, the likeliest kinds first.
 
     `texts`: the update's lines as the merge reads them.  What is asked: do new lines stand for the hidden ones beside
     them, whose wording has a line that both sides show, and does a blank line belong to the snippet?

@@ -12,5 +12,5 @@ RECORD_FILE = "apply_service.json"
 
 
 def embedded_directory() -> Path:
-    """Where the embedded model lies."""
+    """Return where the embedded model lies."""
     return Path(__file__).parent / EMBEDDED

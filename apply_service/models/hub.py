@@ -59,7 +59,7 @@ class Offer:
 
 
 def client() -> Any:
-    """The hub's client library.  Raises MissingDependency: it is not installed."""
+    """Return the hub's client library.  Raises MissingDependency: it is not installed."""
     try:
         import huggingface_hub
     except ImportError as error:
@@ -68,7 +68,7 @@ def client() -> Any:
 
 
 def known(name: str) -> KnownModel:
-    """The model of a short name or of an id owner/name.  Raises UnknownModel: it is neither."""
+    """Return the model of a short name or of an id owner/name.  Raises UnknownModel: it is neither."""
     if (found := KNOWN.get(name)) is not None:
         return found
     if not HUB_ID.fullmatch(name):
@@ -77,7 +77,7 @@ def known(name: str) -> KnownModel:
 
 
 def ask(name: str) -> Offer:
-    """What `pull` would download.  Raises UnknownModel: the hub has no such model; Unreachable."""
+    """Return what `pull` would download.  Raises UnknownModel: the hub has no such model; Unreachable."""
     model, library = known(name), client()
     try:
         info = library.model_info(model.hub_id, revision=model.revision, timeout=HUB_TIMEOUT_S)
@@ -102,7 +102,8 @@ def pull(name: str, revision: str | None = None, *, allow_code: bool = False) ->
 
 
 def find(name: str) -> Path | None:
-    """The folder of a completely downloaded model, without asking a server.  Raises UnknownModel: a malformed name."""
+    """Return the folder of a completely downloaded model, without asking a server.  Raises UnknownModel: a malformed
+    name."""
     model = known(name)
     try:
         library = client()
@@ -116,7 +117,7 @@ def find(name: str) -> Path | None:
 
 
 def find_or_pull(name: str, *, allow_code: bool) -> Path:
-    """The folder of a model by its id, downloaded if need be; a short name has to be pulled first.  Raises
+    """Return the folder of a model by its id, downloaded if need be; a short name has to be pulled first.  Raises
     UnknownModel: no such model, or a short name whose model is not here; Unreachable: no network."""
     folder = find(name)
     if folder is not None and (not allow_code or any(folder.glob("*.py"))):
@@ -138,7 +139,7 @@ def find_or_pull(name: str, *, allow_code: bool) -> Path:
 
 
 def downloaded() -> dict[str, Any]:
-    """The records of the client's cache, by model id."""
+    """Return the records of the client's cache, by model id."""
     try:
         library = client()
     except MissingDependency:
@@ -165,12 +166,12 @@ def remove(name: str) -> int:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's text."""
+    """Return the first line of an error's text."""
     return str(error).strip().split("\n", 1)[0][:300]
 
 
 def _not_found(name: str, error: Exception) -> ApplyError:
-    """What the client library's error means."""
+    """Return what the client library's error means."""
     library = client()
     if isinstance(error, library.errors.HfHubHTTPError) and error.response.status_code < 500:
         return _unknown(name, f"The hub has no such model, or does not give it to you: {first_line(error)}")

@@ -230,8 +230,8 @@ def _with_added_lines(prediction: Prediction) -> Prediction:
 
 
 def _alignment(predicted_starts: Offsets, other_starts: Offsets, lines: Sequence[int | None]) -> Offsets:
-    """For each token of the predicted merge [n_predicted + 1 with the end token], the place in the other source.
-    `lines[k]` is the line of operation k there; if it has none, the place is the start of the next one."""
+    """Return, for each token of the predicted merge [n_predicted + 1 with the end token], the place in the other
+    source. `lines[k]` is the line of operation k there; if it has none, the place is the start of the next one."""
     base, moves, limit = (np.zeros(len(lines), np.int64) for _ in range(3))
     next_line = 0
     for at, line in enumerate(lines):

@@ -164,8 +164,8 @@ class IncrementalDecoder:
 def lines_of_tokens(
     ids: Sequence[int], decode: Callable[[Sequence[int]], str], *, head: str = ""
 ) -> list[tuple[int, int]]:
-    """For each token of a plain-text output, the first and last line (0-based) of the merged text that it decides: the
-    line that it is in and those that it begins.
+    """Return, for each token of a plain-text output, the first and last line (0-based) of the merged text that it
+    decides: the line that it is in and those that it begins.
 
     `head`: what the output has before the merged text.  Line breaks are counted token by token.  That is exact for
     byte-level vocabularies and those that fall back to bytes.
@@ -210,8 +210,8 @@ def text_sources(job: EditJob, tokenizer: TextTokenizer, *, before: str, after: 
         update_at = there if op.update_line is None else update_starts[op.update_line + 1]
 
     def token_places(chars: list[Offsets], other: DraftSource) -> Offsets:
-        """For each token of the predicted merge, the aligned token of `other`.  The first token belongs to the tag, and
-        maps to the first."""
+        """Return, for each token of the predicted merge, the aligned token of `other`.  The first token belongs to the
+        tag, and maps to the first."""
         all_chars = np.concatenate(chars)
         at = all_chars[np.clip(predicted.starts - len(before), 0, len(all_chars) - 1)] + len(before)
         places = np.searchsorted(other.starts[:-1], at)

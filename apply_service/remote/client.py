@@ -221,7 +221,7 @@ class RemoteClient:
 
 
 def asked_wait_s(header: str | None) -> float | None:
-    """Seconds that a Retry-After asks for; None where it names none (a date is not read)."""
+    """Return seconds that a Retry-After asks for; None where it names none (a date is not read)."""
     try:
         seconds = float(header or "")
     except ValueError:
@@ -230,7 +230,7 @@ def asked_wait_s(header: str | None) -> float | None:
 
 
 def served_models(endpoint: Endpoint) -> list[str]:
-    """The models that the server lists, for a diagnosis.
+    """Return the models that the server lists, for a diagnosis.
 
     Raises RemoteFailure, Overloaded: it can't be reached, refuses, or lists no models.
     """

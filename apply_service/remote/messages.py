@@ -35,7 +35,7 @@ REMEDIES = {
 
 
 def encode_call(model: str, job: EditJob, request: ApplyRequest, takes: frozenset[str]) -> dict[str, Any]:
-    """The body of a request for the merged file of `job`.  `takes`: see `Endpoint`."""
+    """Return the body of a request for the merged file of `job`.  `takes`: see `Endpoint`."""
     body: dict[str, Any] = {
         "model": model,
         "messages": chat_messages(job),
@@ -149,8 +149,8 @@ class Transcript:
         self.is_done = False
 
     def feed(self, piece: bytes) -> Iterator[str]:
-        """The texts of the server-sent events that end in this piece of the stream, which may be cut anywhere.  Raises
-        the errors of `take`."""
+        """Yield the texts of the server-sent events that end in this piece of the stream, which may be cut anywhere.
+        Raises the errors of `take`."""
         self._held += piece
         if b"\n" not in piece:
             return
@@ -202,8 +202,8 @@ class Transcript:
         return text
 
     def finish(self) -> Reply:
-        """The reply, once the whole answer has come.  Raises Truncated: it was cut off at a limit of tokens, or is
-        empty; RemoteFailure: it has no end, or ended for another reason than being complete."""
+        """Return the reply, once the whole answer has come.  Raises Truncated: it was cut off at a limit of tokens, or
+        is empty; RemoteFailure: it has no end, or ended for another reason than being complete."""
         if self._finish_reason == "length":
             remedy = "raise max_tokens, or the server's own limit"
             raise Truncated("the remote model reached its token limit", value=self._n_chars, remedy=remedy)
@@ -224,12 +224,12 @@ class Transcript:
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
 def is_passing(status: int) -> bool:
-    """Whether the same request may be answered a moment later."""
+    """Tell whether the same request may be answered a moment later."""
     return status == HTTPStatus.TOO_MANY_REQUESTS or (status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED)
 
 
 def error_of(status: int, body: bytes) -> ApplyError:
-    """The error for an answer whose status is not 200."""
+    """Return the error for an answer whose status is not 200."""
     try:
         parsed = json.loads(body)
     except ValueError:
@@ -238,7 +238,7 @@ def error_of(status: int, body: bytes) -> ApplyError:
 
 
 def error_in(error: Any, status: int | None = None) -> ApplyError:
-    """The error for an error object of any shape.  `status`: of the answer; None if that was 200."""
+    """Return the error for an error object of any shape.  `status`: of the answer; None if that was 200."""
     code, message = None, error
     if isinstance(error, dict):
         code = next((error[name] for name in ("code", "type") if isinstance(error.get(name), str)), None)

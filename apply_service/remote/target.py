@@ -98,8 +98,8 @@ def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
 
 
 def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
-    """For each line of the merged text in `output`, the least log probability of a token in it.  Empty if the reported
-    tokens do not spell the output."""
+    """Return, for each line of the merged text in `output`, the least log probability of a token in it.  Empty if the
+    reported tokens do not spell the output."""
     if b"".join(token.data for token in tokens) != output.encode("utf-8", "surrogatepass"):
         return {}
     head = output[: len(output) - len(output.lstrip())] + TAGS.opening
@@ -109,8 +109,8 @@ def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
 
 
 def count(reply: Reply) -> DecodeStats:
-    """The counts that the server reported, and the names of those that it did not.  The whole call counts as decoding,
-    with network and prompt, because what a server buffers can't be seen from here."""
+    """Return the counts that the server reported, and the names of those that it did not.  The whole call counts as
+    decoding, with network and prompt, because what a server buffers can't be seen from here."""
     counts = {} if reply.usage is None else reply.usage.model_dump(exclude_none=True)
     rejected, accepted = counts.pop("rejected_tokens", None), counts.pop("accepted_tokens", None)
     if accepted is not None and rejected is not None:

@@ -81,8 +81,8 @@ def shows_usage(reply: ReplyLines, fence: Fence) -> bool:
 
 # -- orders ------------------------------------------------------------------------------------------------------------
 def orders_above(reply: ReplyLines, fence: Fence) -> tuple[list[str], str]:
-    """Of the paragraph above a fence: the sentences that tell to delete something, and the order that tells what to do
-    with the code inside ("" for none)."""
+    """Return, of the paragraph above a fence: the sentences that tell to delete something, and the order that tells
+    what to do with the code inside ("" for none)."""
     above = range(*_paragraph_above(reply, fence.opening))
     text = as_lead(join(reply.lines, above))
     if not reply.fenced.isdisjoint(above) or not reads_as_english(text):

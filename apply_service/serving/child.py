@@ -141,7 +141,7 @@ class _Forks:
             self._reap()
 
     def _fork(self) -> bool:
-        """Whether the service was there to ask for a worker."""
+        """Tell whether the service was there to ask for a worker."""
         try:
             asked, numbers, _, _ = socket.recv_fds(self._line, 1, 2)
         except OSError:

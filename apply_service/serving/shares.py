@@ -9,8 +9,8 @@ T = TypeVar("T")
 
 
 def has_room(more: int, *, own: int, total: int, limit: int, n_callers: int) -> bool:
-    """Whether a caller who holds `own` of the `total` may have `more`.  A caller with less than an equal share of the
-    limit may, even if others have used the limit up.  `n_callers` counts all who hold any, and this one.
+    """Tell whether a caller who holds `own` of the `total` may have `more`.  A caller with less than an equal share of
+    the limit may, even if others have used the limit up.  `n_callers` counts all who hold any, and this one.
 
     The total stays below the limit times 1 + 1/2 + ... + 1/n_callers.
     """

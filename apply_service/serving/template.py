@@ -78,8 +78,8 @@ class WorkerTemplate:
         self._is_ready = False
 
     def fork(self, line: socket.socket, is_wanted: Callable[[], bool]) -> Fork:
-        """A new worker that serves this socket.  Raises OSError: the system has no room for it; TemplateGone: the
-        template does not answer, or nobody wants it any more."""
+        """Return a new worker that serves this socket.  Raises OSError: the system has no room for it; TemplateGone:
+        the template does not answer, or nobody wants it any more."""
         if not self._is_ready:
             self._answer(START_LIMIT_S, is_wanted)
             self._is_ready = True
@@ -132,8 +132,8 @@ _template: WorkerTemplate | None = None
 
 
 def fork(line: socket.socket, is_wanted: Callable[[], bool]) -> Fork:
-    """A new worker that serves this socket, from this process's template: it is started when first needed, and anew
-    where it can't be reached.  Raises OSError: there is no room for a process; TemplateGone: the new one can't be
+    """Return a new worker that serves this socket, from this process's template: it is started when first needed, and
+    anew where it can't be reached.  Raises OSError: there is no room for a process; TemplateGone: the new one can't be
     reached either, or nobody wants the worker any more."""
     global _template
     while not _lock.acquire(timeout=POLL_S):
@@ -162,7 +162,7 @@ def close() -> None:
 
 
 def _forget() -> None:
-    """In a fork of this process, which can't share its template."""
+    """Give up the template in a fork of this process, which can't share it."""
     global _lock, _template
     _lock, _template = threading.Lock(), None
 

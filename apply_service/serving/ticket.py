@@ -147,7 +147,7 @@ class Ticket:
             self.cancel()
 
     async def events_async(self) -> AsyncGenerator[ApplyEvent]:
-        """As `events`, for an event loop."""
+        """Do as `events` does, for an event loop."""
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
@@ -170,7 +170,8 @@ class Ticket:
             self.cancel()
 
     async def result_async(self) -> ApplyResult:
-        """The result, without the events before it; cancelling it cancels the request.  Raises the terminal error."""
+        """Return the result, without the events before it; cancelling it cancels the request.  Raises the terminal
+        error."""
         async with contextlib.aclosing(self.events_async()) as events:
             async for event in events:
                 if isinstance(event, FinalEvent):
@@ -185,7 +186,8 @@ class Ticket:
 
 
 def crash_error(error: BaseException) -> EngineFailure:
-    """The error for a foreign exception.  Logs where that came from, but not its message, which may quote code."""
+    """Return the error for a foreign exception.  Logs where that came from, but not its message, which may quote
+    code."""
     kind = type(error).__name__
     log.error("engine crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
     return EngineFailure(

@@ -68,7 +68,7 @@ class Worker:
                 self._process.kill()
 
     def _has_ended(self) -> bool:
-        """Whether nobody has the other end of the line any more."""
+        """Tell whether nobody has the other end of the line any more."""
         if sys.platform == "win32":  # a process that we have not let go of keeps its pid there
             return False
         try:
@@ -87,7 +87,7 @@ class Worker:
         return end
 
     def is_alive(self) -> bool:
-        """Whether the process answers; it may have died or been stopped since its last call."""
+        """Tell whether the process answers; it may have died or been stopped since its last call."""
         try:
             self.do(ALIVE, ALIVE_LIMIT_S)
         except (EOFError, OSError):
@@ -252,7 +252,7 @@ class WorkerPool:
                 worker.dispose()
 
     def _worker(self) -> Worker:
-        """An idle process that still answers, or a new one.  Raises NotReady: there is none to be had."""
+        """Return an idle process that still answers, or a new one.  Raises NotReady: there is none to be had."""
         while True:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None

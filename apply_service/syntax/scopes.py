@@ -103,8 +103,8 @@ def _declared(tree: SyntaxTree, node: tree_sitter.Node, name: tree_sitter.Node) 
 
 
 def _match(query: tree_sitter.Query, root: tree_sitter.Node) -> tuple[dict[int, int], Found]:
-    """For the first byte of a wrapped declaration (`export`, decorators), the row where its wrapper starts; and the
-    nodes of scopes."""
+    """Return the row where the wrapper of each wrapped declaration (`export`, decorators) starts, by its first byte;
+    and the nodes of scopes."""
     outer_rows: dict[int, int] = {}
     found: Found = {}
     for _, captures in tree_sitter.QueryCursor(query).matches(root):

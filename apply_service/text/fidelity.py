@@ -60,8 +60,8 @@ class SourceText:
 
     @classmethod
     def of(cls, text: str, encoding: str = "utf-8") -> Self:
-        """From a text that the caller sent as text.  Raises BadEncoding: there is no such encoding, or it can't hold
-        the text; NulByte."""
+        """Make one from a text that the caller sent as text.  Raises BadEncoding: there is no such encoding, or it
+        can't hold the text; NulByte."""
         refuse_nul("the file", text)
         source = cls(text, _canonical_name(encoding))
         encode(text, source)
@@ -246,7 +246,7 @@ def _ends_of(ops: Sequence[LineOp], own_ends: Sequence[str]) -> list[str]:
 
 
 def refuse_altered(original_text: str, merged_text: str, ops: Sequence[LineOp]) -> None:
-    """The last check of every answer.
+    """Make the last check of every answer.
 
     Each line of the original must be written or dropped, once and in order.  Each line that is written must stand in
     the merged text with its own bytes, including line end and byte-order mark.  Only the last line may get or lose its

@@ -17,7 +17,7 @@ class Reindent:
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[str, str]], new: Sequence[str] = ()) -> Reindent:
-        """From (quoted line, file's line) pairs and the lines of the new side."""
+        """Make one from (quoted line, file's line) pairs and the lines of the new side."""
         shown = [(leading(quoted), leading(line)) for quoted, line in pairs if quoted.strip() and line.strip()]
         if not shown or all(a == b for a, b in shown):
             return cls({})
@@ -32,7 +32,7 @@ class Reindent:
         return cls(dict(reversed(shown)))  # where they disagree, the first wins until another is passed
 
     def pass_line(self, quoted: str, line: str) -> None:
-        """A quoted line's own indentation holds for the new lines below it."""
+        """Let a quoted line's own indentation hold for the new lines below it."""
         if self.table.get(leading(quoted)) is not None and quoted.strip() and line.strip() and len(self.table) > 1:
             self.table[leading(quoted)] = leading(line)
 

@@ -97,7 +97,7 @@ def has_same_name(named: str, path: str | None) -> bool:
 
 
 def match_files(named: Iterable[str], known: Iterable[str]) -> dict[str, list[str]]:
-    """For each path in an edit, the known files that it may mean."""
+    """Return, for each path in an edit, the known files that it may mean."""
     by_name: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for path in known:
         by_name[path_parts(path)[-1:]].append(path)

@@ -111,7 +111,7 @@ class LlamaEngine:
         log.info("%s: in llama.cpp, %s", name, self.describe())
 
     def describe(self) -> str:
-        """What was found at the start, for people."""
+        """Tell what was found at the start, for people."""
         found, trained = self.row_test, self.model.n_trained
         divergence = f"divergence rate {found.flipped_choices:.4f} over {found.n_compared} rows"
         if found.is_exact:
@@ -157,7 +157,8 @@ class LlamaEngine:
         self._library.llama_set_n_threads(self._context, n_threads, self.n_threads)
 
     def plain(self) -> LlamaEngine:
-        """The fastest undrafted run of the same model: this one, whose passes have only the rows that they need."""
+        """Return the fastest undrafted run of the same model: this one, whose passes have only the rows that they
+        need."""
         return self
 
     # -- sequences -----------------------------------------------------------------------------------------------------
@@ -218,7 +219,7 @@ class LlamaEngine:
             self._drop(self._kept[0])
 
     def _longest_kept(self, owner: str, ids: TokenIds) -> tuple[KeptPrompt | None, int]:
-        """The kept prompt of this owner that begins like `ids` for longest, and how many tokens they share."""
+        """Return the kept prompt of this owner that begins like `ids` for longest, and how many tokens they share."""
         shared = [(_n_shared(one.ids, ids), one) for one in self._kept if one.owner == owner]
         n_shared, best = max(shared, key=lambda pair: pair[0], default=(0, None))
         return (best, n_shared) if n_shared >= LEAST_KEPT else (None, 0)
@@ -239,7 +240,7 @@ class LlamaEngine:
             self._n_filled[sequence] = length
 
     def check_integrity(self) -> None:
-        """To be called while no session is open.  Raises EngineFailure: a sequence is neither free nor kept, or cells
+        """Call it while no session is open.  Raises EngineFailure: a sequence is neither free nor kept, or cells
         are still reserved, or llama.cpp holds other cells than those kept."""
         held = [
             sequence
@@ -263,7 +264,8 @@ class LlamaEngine:
         return answers
 
     def logits(self, parts: Sequence[Part]) -> tuple[npt.NDArray[np.float32], Layout]:
-        """One batch: the logits of the rows that choose [n, vocab], which the next batch overwrites, and its layout.
+        """Return one batch: the logits of the rows that choose [n, vocab], which the next batch overwrites, and its
+        layout.
 
         No session's length changes.  Raises EngineFailure: see `layout.pack`, or llama.cpp could not compute it."""
         n_rows = sum(part.n_rows for part in parts)
@@ -293,14 +295,14 @@ class LlamaEngine:
 
 
 def _n_shared(ids: TokenIds, other: TokenIds) -> int:
-    """How many first tokens are the same."""
+    """Return how many first tokens are the same."""
     n = min(len(ids), len(other))
     is_other = ids[:n] != other[:n]
     return int(is_other.argmax()) if is_other.any() else n
 
 
 def _verify(logits: npt.NDArray[np.float32], rows: WindowRows, window: Window) -> Verification:
-    """The target's decision on a window.  Rows behind the first wrong draft token are not looked at."""
+    """Return the target's decision on a window.  Rows behind the first wrong draft token are not looked at."""
     choices, logprobs = [-1] * rows.n_rows, [0.0] * rows.n_rows
     for i, position in enumerate(rows.positions.tolist()):
         allowed = None if rows.allowed is None else rows.allowed[i : i + 1]
@@ -337,7 +339,7 @@ class _Batch:
         self._most_rows = most_rows
 
     def filled(self, layout: Layout, sequences: Sequence[int]) -> Any:
-        """The batch of a pass.  Raises EngineFailure: it has more rows than a batch may have."""
+        """Return the batch of a pass.  Raises EngineFailure: it has more rows than a batch may have."""
         n_rows = len(sequences)
         if n_rows > self._most_rows:
             raise EngineFailure("internal fault: a pass has too many rows", value=n_rows, limit=self._most_rows)

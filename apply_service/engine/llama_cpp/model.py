@@ -46,8 +46,8 @@ _kept: list[Any] = []
 
 @cache
 def open_library() -> Any:
-    """The bindings of llama.cpp, with their log sent to ours.  Raises MissingDependency: they are not installed, or
-    their library can't be loaded."""
+    """Return the bindings of llama.cpp, with their log sent to ours.  Raises MissingDependency: they are not installed,
+    or their library can't be loaded."""
     try:
         from llama_cpp import llama_cpp as library
     except ImportError as error:
@@ -70,7 +70,7 @@ def open_library() -> Any:
 
 
 def last_complaint() -> str:
-    """What the library last called an error, in its words, which are then forgotten."""
+    """Tell what the library last called an error, in its words, which are then forgotten."""
     text = "; ".join(_complaints) or "llama.cpp does not say why"
     _complaints.clear()
     return text
@@ -125,7 +125,7 @@ class LlamaModel:
             )
 
     def metadata(self, key: str) -> str | None:
-        """A value that the file names, as text; None if it has no such key."""
+        """Return a value that the file names, as text; None if it has no such key."""
         room = ctypes.create_string_buffer(256)
         n_bytes = self.library.llama_model_meta_val_str(self.handle, key.encode(), room, len(room))
         return None if n_bytes < 0 else room.value.decode(errors="replace")
@@ -142,7 +142,7 @@ class LlamaModel:
 
     # -- the vocabulary ------------------------------------------------------------------------------------------------
     def encode(self, text: bytes, *, is_control: bool = False) -> list[int]:
-        """The ids of a text.  `is_control`: spellings of control tokens become these tokens."""
+        """Return the ids of a text.  `is_control`: spellings of control tokens become these tokens."""
         room = (ctypes.c_int32 * (len(text) + 8))()
         tokenize = self.library.llama_tokenize
         n_ids = tokenize(self._vocabulary, text, len(text), room, len(room), False, is_control)
@@ -152,7 +152,7 @@ class LlamaModel:
         return room[:n_ids]
 
     def piece(self, token: int) -> bytes:
-        """The bytes of a token; none for a control token."""
+        """Return the bytes of a token; none for a control token."""
         if (known := self._pieces.get(token)) is None:
             known = self._pieces[token] = self._read_piece(token)
         return known
@@ -169,7 +169,7 @@ class LlamaModel:
         return room.raw[:n_bytes]
 
     def pieces(self) -> Mapping[int, bytes]:
-        """The bytes of every token."""
+        """Return the bytes of every token."""
         return {token: self.piece(token) for token in range(self.n_vocab)}
 
     @cached_property
@@ -313,7 +313,7 @@ class RowProbe:
         self.clock = time.perf_counter if engine.is_on_gpu else time.thread_time
 
     def run(self, first: int, n_rows: int) -> tuple[float, Logits]:
-        """Seconds of a batch, and the logits of its first rows."""
+        """Return seconds of a batch, and the logits of its first rows."""
         self._session.length = self._start + first
         window = Window(self._session, self._ids[first], self._ids[first + 1 : first + n_rows], SamplingParams())
         begun = self.clock()
@@ -321,7 +321,7 @@ class RowProbe:
         return self.clock() - begun, logits[:N_PROBES].copy()
 
     def alone(self, most: int, budget_s: float) -> tuple[float, Logits]:
-        """Seconds of a single token, the median, and the logits of up to `most` after each other."""
+        """Return seconds of a single token, the median, and the logits of up to `most` after each other."""
         started, found = self.clock(), list[tuple[float, Logits]]()
         while len(found) < most and (len(found) < 2 or self.clock() - started < budget_s):
             found.append(self.run(len(found), 1))
@@ -368,7 +368,7 @@ def measure_rows(engine: RowEngine, most_rows: int, ids: Sequence[int]) -> RowTe
 
 
 def _exact_rows(alone: Logits, batches: Mapping[int, tuple[float, Logits]]) -> int:
-    """The rows of the largest batch such that it and all smaller ones have the bits of single tokens."""
+    """Return the rows of the largest batch such that it and all smaller ones have the bits of single tokens."""
     exact = 1
     for n_rows, (_, logits) in batches.items():
         if not np.array_equal(logits[: len(alone)], alone[: len(logits)]):
@@ -378,15 +378,15 @@ def _exact_rows(alone: Logits, batches: Mapping[int, tuple[float, Logits]]) -> i
 
 
 def most_worthwhile(times: Mapping[int, float]) -> int:
-    """The fewest rows, but at least `LEAST_EXACT`, that are nearly as fast as any number: a wrong draft costs all rows
-    of its window."""
+    """Return the fewest rows, but at least `LEAST_EXACT`, that are nearly as fast as any number: a wrong draft costs
+    all rows of its window."""
     sizes = {n_rows: n_rows / time for n_rows, time in times.items() if n_rows >= min(LEAST_EXACT, max(times))}
     return min(n_rows for n_rows, speed in sizes.items() if speed >= ENOUGH * max(sizes.values()))
 
 
 def pass_times_of(seconds: Mapping[int, float], most_rows: int) -> dict[int, float]:
-    """The times of all row counts that a pass may have, relative to one row: measured, between two measured ones, or on
-    from the last two.  More rows never take less time, nor more than as many single ones."""
+    """Return the times of all row counts that a pass may have, relative to one row: measured, between two measured
+    ones, or on from the last two.  More rows never take less time, nor more than as many single ones."""
     known = sorted(seconds)
     sizes = sorted({size for size in SIZES if size < most_rows} | {most_rows})
     times = np.interp(sizes, known, [seconds[n_rows] for n_rows in known])

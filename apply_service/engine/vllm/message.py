@@ -32,8 +32,8 @@ class SentEdit(NamedTuple):
 
 
 def encode_edit(job: EditJob, format_name: str | None = None) -> dict[str, Argument]:
-    """The job's edit as values of `vllm_xargs`.  `format_name`: the format of the prompt if it is not the model's
-    own."""
+    """Return the job's edit as values of `vllm_xargs`.  `format_name`: the format of the prompt if it is not the
+    model's own."""
     runs: list[list[int]] = []
     for op in job.prediction.ops:
         kind, line = KINDS.index(op.kind), NO_LINE if op.update_line is None else op.update_line
@@ -52,8 +52,8 @@ def encode_edit(job: EditJob, format_name: str | None = None) -> dict[str, Argum
 
 
 def decode_edit(arguments: Mapping[str, Any] | None) -> SentEdit | None:
-    """The edit in the arguments of a request; None if they hold none.  Raises InvalidField: the operations are no merge
-    of the texts."""
+    """Return the edit in the arguments of a request; None if they hold none.  Raises InvalidField: the operations are
+    no merge of the texts."""
     if not arguments or not KEYS & arguments.keys():
         return None
     original, update, numbers, format_name = (arguments.get(key) for key in (ORIGINAL, UPDATE, OPS, FORMAT))
@@ -71,8 +71,8 @@ def decode_edit(arguments: Mapping[str, Any] | None) -> SentEdit | None:
 
 
 def _read_runs(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
-    """The runs, each of a kind, a number of lines and its first line of the update.  Raises InvalidField: there are no
-    such kinds, or more than `most` operations."""
+    """Return the runs, each of a kind, a number of lines and its first line of the update.  Raises InvalidField: there
+    are no such kinds, or more than `most` operations."""
     runs = [numbers[at : at + RUN_FIELDS] for at in range(0, len(numbers), RUN_FIELDS)]
     if any(not 0 <= kind < len(KINDS) or n_lines < 1 for kind, n_lines, _ in runs):
         raise _malformed(OPS, "kinds from 0 to 3, one line or more")
@@ -83,7 +83,7 @@ def _read_runs(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
 
 
 def _read_ops(lines: Sequence[str], update: Sequence[str], numbers: Sequence[int]) -> list[LineOp]:
-    """The operations that the numbers stand for.  Raises InvalidField: they are no merge of these lines."""
+    """Return the operations that the numbers stand for.  Raises InvalidField: they are no merge of these lines."""
     runs = _read_runs(numbers, len(lines) + len(update))
     ops: list[LineOp] = []
     n_passed = 0
@@ -104,7 +104,7 @@ def _read_ops(lines: Sequence[str], update: Sequence[str], numbers: Sequence[int
 
 
 def _malformed(key: str, limit: str) -> InvalidField:
-    """The value is not quoted: it is the user's code."""
+    """Return the error without the value, which is the user's code."""
     return InvalidField(
         f"`vllm_xargs.{key}` is malformed",
         value=key,

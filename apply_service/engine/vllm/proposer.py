@@ -82,7 +82,7 @@ class Proposer:
         """Nothing: there is no draft model."""
 
     def announce(self, rows: Sequence[HookRow], running: Collection[str]) -> None:
-        """The hook calls this before `propose`, with the rows to come and the ids of all running requests."""
+        """Take from the hook, before `propose`, the rows to come and the ids of all running requests."""
         self._rows = rows
         self.requests = {name: kept for name, kept in self.requests.items() if name in running}
 
@@ -93,7 +93,7 @@ class Proposer:
         token_ids_cpu: npt.NDArray[np.int32],
         slot_mappings: Any = None,  # noqa: ARG002
     ) -> list[list[int]]:
-        """A draft for each row; empty for rows that were not announced.
+        """Return a draft for each row; empty for rows that were not announced.
 
         `sampled_token_ids[i]`: what the step added to row i (empty: its prompt is not read yet).  `token_ids_cpu[i,
         :num_tokens_no_spec[i]]`: all tokens of row i, these included.
@@ -111,7 +111,7 @@ class Proposer:
         return drafts
 
     def _draft(self, row: HookRow, tokens: Tokens, sampled: list[int], limit: int) -> list[int]:
-        """At most `limit` tokens expected after `tokens`, which end with the `sampled` ones."""
+        """Return at most `limit` tokens expected after `tokens`, which end with the `sampled` ones."""
         n_before = len(tokens) - len(sampled)
         request = self.requests.get(row.id)
         try:
@@ -135,8 +135,8 @@ class Proposer:
         return []
 
     def _open_drafter(self, arguments: Mapping[str, Any] | None) -> Drafter | None:
-        """The drafter of one request; None where it sends no edit.  Raises InvalidField: it sends an edit that is no
-        merge, or names another format than these."""
+        """Return the drafter of one request; None where it sends no edit.  Raises InvalidField: it sends an edit that
+        is no merge, or names another format than these."""
         sent = decode_edit(arguments)
         if sent is None:
             return None

@@ -45,8 +45,8 @@ def chance_of(prediction: Prediction, merged: str) -> float | None:
 
 
 def chances_of_hunks(prediction: Prediction, merged: str, hunks: Sequence[tuple[int, int, int, int]]) -> list[float]:
-    """For each hunk, lines [a0, a1) of the original that become lines [b0, b1) of `merged`, the probability of all
-    readings that change these lines so.  `merged` is a reading."""
+    """Return, for each hunk, lines [a0, a1) of the original that become lines [b0, b1) of `merged`, the probability of
+    all readings that change these lines so.  `merged` is a reading."""
     lines = merged.split("\n")
     chances = [chance_of(prediction, merged) or 0.0] * len(hunks)
     for other in prediction.readings:

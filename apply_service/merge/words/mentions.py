@@ -398,7 +398,7 @@ class _WordReader:
                 words.mentions.append(Mention(low, Relation.SUBJECT, "edge", ordinal=ordinal))
 
     def sort(self, i: int, low: str) -> None:
-        """A word for a sort of code: said of the thing named right before it, or itself what is named."""
+        """Read a word for a sort of code: said of the thing named right before it, or itself what is named."""
         sort = _SORTS.get(low, low)
         if sort == "docstring" and self.low(i - 1) != "with" and self.relation is Relation.SUBJECT:
             self.relation, self.words.replaces = Relation.TARGET, True

@@ -212,7 +212,7 @@ class Search:
         yield from self.runs()
 
     def runs(self) -> Iterator[Site]:
-        """From one target to the next, where several are named or a stretch is."""
+        """Go from one target to the next, where several are named or a stretch is."""
         layout, relations = self.layout, (Relation.TARGET, Relation.UNTIL, Relation.GONE)
         yield from self.rests
         stops = self.finder.by_relation(Relation.SHORT_OF)
