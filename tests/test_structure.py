@@ -35,7 +35,6 @@ LAYERS = (
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 MERGE_LAYERS = (
-    {"lazy_snippet"},
     {"merge"},
     {"readings"},
     {"makers", "rank"},
