@@ -84,7 +84,8 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     """
     found = read_edits(update)
     if not found.lines:
-        raise MalformedEdit("there is no edit of lines named by number and hash", value=update[:200])
+        remedy = 'send {"set_line": {"anchor": "6:a3", "new_text": "..."}}, or another form of such an edit'
+        raise MalformedEdit("there is no edit of lines named by number and hash", value=update[:200], remedy=remedy)
     trust, lines = Trust(), original.split("\n")
     if found.is_mended:
         trust.doubt("the JSON of the call was broken and was mended")
