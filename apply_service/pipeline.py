@@ -213,9 +213,7 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
     source = SourceText.of(request.original, request.encoding)
     if request.base is not None:
         refuse_nul("`base`", request.base)
-        if request.strategy == "model" or not request.update.strip():
-            message, remedy = "an edit with a `base` is merged by a program", "leave out `base`, or send an `update`"
-            raise InvalidField(f"{message}; strategy model and an instruction alone do without", remedy=remedy)
+        _refuse_base_for_models(request)
     if request.base_sha256 is not None:
         actual = hash_of(request.original if request.base is None else request.base, source)
         if (given := request.base_sha256).lower() != actual:
@@ -223,6 +221,13 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
             remedy = "read the file again and make a new edit"
             raise StaleBase(message, value=given, limit=actual, remedy=remedy)
     return source
+
+
+def _refuse_base_for_models(request: ApplyRequest) -> None:
+    """Raise InvalidField where a model would decide an edit with a base."""
+    if request.strategy == "model" or not request.update.strip():
+        message, remedy = "an edit with a `base` is merged by a program", "leave out `base`, or send an `update`"
+        raise InvalidField(f"{message}; strategy model and an instruction alone do without", remedy=remedy)
 
 
 def is_made(job: EditJob, merged: str) -> bool:

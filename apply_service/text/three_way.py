@@ -7,6 +7,7 @@ caller tells.  Works on sequences of texts: lines, or the words of a line.  No s
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -36,25 +37,12 @@ def three_way(
     `touching`: changes right beside each other are a conflict too; where one inserts, blank lines between them do not
     count.
     """
-    changes = [list(diff(base, side)) for side in (ours, theirs)]
-    done = [0, 0]  # changes of each side that are behind us
+    left = [deque(diff(base, side)) for side in (ours, theirs)]
     shift = [0, 0]  # how far each side is ahead of the base
     at = 0
-    while any(done[k] < len(changes[k]) for k in (0, 1)):
-        low = high = min(changes[k][done[k]].a0 for k in (0, 1) if done[k] < len(changes[k]))
+    while any(left):
+        low, high, found = _next_stretch(base, left, touching=touching)
         yield _piece(at, shift, base[at:low])
-        found: list[list[ChangedLines]] = [[], []]
-        is_insertion = False
-        while True:
-            ends = (high, _past_blanks(base, high)) if touching else (high - 1, high - 1)
-            k = _next_side(changes, done, low, ends, is_insertion=is_insertion)
-            if k is None:
-                break
-            is_insertion = changes[k][done[k]].a0 == changes[k][done[k]].a1
-            change = changes[k][done[k]]
-            found[k].append(change)
-            done[k] += 1
-            high = max(high, change.a1)
         ahead = [shift[k] + sum((c.b1 - c.b0) - (c.a1 - c.a0) for c in found[k]) for k in (0, 1)]
         sides = [range(low + shift[k], high + ahead[k]) for k in (0, 1)]
         texts = [tuple(side[row] for row in rows) for side, rows in zip((ours, theirs), sides, strict=True)]
@@ -62,6 +50,24 @@ def three_way(
         yield MergePiece(texts[0 if found[0] else 1] if is_clear else None, range(low, high), *sides)
         at, shift = high, ahead
     yield _piece(at, shift, base[at:])
+
+
+def _next_stretch(
+    base: Sequence[str], left: Sequence[deque[ChangedLines]], *, touching: bool
+) -> tuple[int, int, list[list[ChangedLines]]]:
+    """Return the rows of the next stretch that changes, with the changes of each side, which are `left` no more."""
+    low = high = min(changes[0].a0 for changes in left if changes)
+    found: list[list[ChangedLines]] = [[], []]
+    is_insertion = False
+    while True:
+        ends = (high, _past_blanks(base, high)) if touching else (high - 1, high - 1)
+        k = next((k for k in (0, 1) if left[k] and _belongs(left[k][0], low, ends, is_insertion=is_insertion)), None)
+        if k is None:
+            return low, high, found
+        change = left[k].popleft()
+        found[k].append(change)
+        is_insertion = change.a0 == change.a1
+        high = max(high, change.a1)
 
 
 def _piece(low: int, shift: Sequence[int], texts: Sequence[str]) -> MergePiece:
@@ -77,27 +83,14 @@ def _past_blanks(base: Sequence[str], at: int) -> int:
     return at
 
 
-def _next_side(
-    changes: Sequence[Sequence[ChangedLines]],
-    done: Sequence[int],
-    low: int,
-    ends: tuple[int, int],
-    *,
-    is_insertion: bool,
-) -> int | None:
-    """Return the side whose next change belongs to the stretch from `low` on; None where neither does.
+def _belongs(change: ChangedLines, low: int, ends: tuple[int, int], *, is_insertion: bool) -> bool:
+    """Tell whether a change belongs to the stretch from row `low` on.
 
     `ends`: the last row at which such a change begins, and the last one where it or the change before only inserts,
     since the order of two insertions is not known then.
     """
-    for k in (0, 1):
-        if done[k] == len(changes[k]):
-            continue
-        change = changes[k][done[k]]
-        end = ends[1] if is_insertion or change.a0 == change.a1 else ends[0]
-        if change.a0 == low or change.a0 <= end:
-            return k
-    return None
+    end = ends[1] if is_insertion or change.a0 == change.a1 else ends[0]
+    return change.a0 == low or change.a0 <= end
 
 
 def merge_words(base: str, ours: str, theirs: str) -> str | None:
