@@ -295,6 +295,7 @@ def _add_run(add: Add) -> None:
     add("--seed", type=int, metavar="N", default=0, help="of the order, of sampling, of the intervals")
     threshold_help = "less counts as flagged (%(default)s)"
     add("--confidence-threshold", type=float, metavar="P", default=CONFIDENCE_THRESHOLD, help=threshold_help)
+    add("--price-per-hour", type=float, metavar="P", help="of the machine: also tell what a million tokens cost")
     add("--out", type=Path, required=True, metavar="FOLDER", help="folder; a run that was stopped there goes on")
     add("--fresh", action="store_true", help="throw away what lies in --out")
 

@@ -9,6 +9,7 @@ difference that comes again each time.  Requests go out one at a time, and none 
 from __future__ import annotations
 
 import random
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -21,7 +22,7 @@ from rapidfuzz.distance import Prefix
 from apply_eval.completions import CompletionServer, Reply, Step
 from apply_eval.datasets import chosen_records
 from apply_eval.errors import DataError
-from apply_eval.numbers import DASH, print_table, progress, seconds, share, times
+from apply_eval.numbers import DASH, money, print_table, progress, seconds, share, times
 from apply_eval.provenance import provenance, shown_command
 from apply_eval.report import REPORT, render_page
 from apply_eval.results import write_results, write_whole
@@ -36,6 +37,7 @@ from apply_eval.statistics import (
     quantile_interval,
     share_of,
 )
+from apply_eval.summary import cost_per_million
 from apply_service.errors import ApplyError, InvalidField, Unreachable
 
 if TYPE_CHECKING:
@@ -133,6 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
     stopped: BaseException | None = None
     found: list[Comparison] = []
     modes: tuple[Mode, ...] = ("greedy", "seeded") if arguments.temperature else ("greedy",)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill keeps what is done, as Ctrl-C does
     with ExitStack() as stack:
         drafts, plain = (stack.enter_context(closing(server)) for server in open_servers(arguments))
         asking = Asking(drafts, plain, arguments.temperature, arguments.seed)
@@ -392,7 +395,7 @@ def _changed(mode: Mode, figures: Mapping[str, Any]) -> str:
     if figures["n_came_again"]:
         told += f"; {figures['n_came_again']} of {figures['n_repeated']} came again in {REPEATS} of {REPEATS} repeats"
     if gaps := figures["gaps"]:
-        told += f"; the tokens are {gaps[0]:.2f} to {gaps[-1]:.2f} apart in probability (near 0 is a tie)"
+        told += f"; the first differing tokens are {gaps[0]:.2f} to {gaps[-1]:.2f} apart in probability"
     if mode == "seeded":
         told += "; whether their distribution changes, equal seeds do not show"
     return told
@@ -453,17 +456,14 @@ def pays(found: Sequence[Comparison], kind: str, price_per_hour: float | None) -
         "interval": None if interval is None else list(interval),
         "p50_s": {way: percentile(values, 0.5) for way, values in latencies.items()},
         "p99_s": {way: percentile(values, 0.99) for way, values in latencies.items()},
-        "cost_per_million_tokens": {way: cost(replies, price_per_hour) for way, replies in sides.items()},
+        "cost_per_million_tokens": {
+            way: cost_per_million(
+                share_of(sum(reply.n_tokens or 0 for reply in replies), sum(latencies[way])), price_per_hour
+            )
+            for way, replies in sides.items()
+        },
     }
     return figures | {"sentence": _pays_sentence(KINDS[kind], figures)}
-
-
-def cost(replies: Sequence[Reply], price_per_hour: float | None) -> float | None:
-    """Return the price of a million tokens, one request at a time; None where the server tells no tokens."""
-    n_tokens = sum(reply.n_tokens or 0 for reply in replies)
-    if price_per_hour is None or not n_tokens:
-        return None
-    return price_per_hour / 3600 * sum(reply.latency_s for reply in replies) / n_tokens * 1e6
 
 
 def _pays_sentence(what: str, figures: Mapping[str, Any]) -> str:
@@ -509,7 +509,7 @@ def notes(results: Mapping[str, Any]) -> Iterator[str]:
         yield f"{KINDS[kind]}: without an answer: {n_drafts} requests with drafts, {sum(n_plain)} plain: {text}"
     if results["asked"]["price_per_hour"] is not None:
         for kind, figures in results["pays"].items():
-            shown = ("?" if x is None else f"{x:,.2f}" for x in figures["cost_per_million_tokens"].values())
+            shown = map(money, figures["cost_per_million_tokens"].values())
             yield f"{KINDS[kind]}: a million tokens cost {' plain and '.join(shown)} with drafts, one request at a time"
 
 

@@ -118,7 +118,7 @@ def _measure(
             stopped = error
     if isinstance(stopped, KeyboardInterrupt) and not file.record.rows:
         return INTERRUPTED
-    summary = SummaryOptions(arguments.seed, arguments.confidence_threshold)
+    summary = SummaryOptions(arguments.seed, arguments.confidence_threshold, arguments.price_per_hour)
     results = build_results(file.record, [facts_of(record) for record in records], summary, plain=contest.plain)
     path = write_results(arguments.out, results)
     report = write_report(read_results(arguments.out), arguments.out)
