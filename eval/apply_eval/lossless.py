@@ -251,9 +251,10 @@ class Asking:
                 order = self._rng.sample(WAYS, len(WAYS))
                 replies = {way: self._ask(way, task, fields) for way in order}
                 found = Comparison(task, mode, replies)
-                if found.odd == "drafts" and n_looked[mode] < MAX_REPEATED:
+                if found.odd == "drafts":
+                    found = replace(found, place=self._place(found, fields))
                     n_looked[mode] += 1
-                    found = self._look_closer(found, fields)
+                    found = self._repeated(found, fields) if n_looked[mode] <= MAX_REPEATED else found
                 yield found
 
     def _fields(self, task: Task, mode: Mode, number: int) -> dict[str, Any]:
@@ -268,17 +269,15 @@ class Asking:
             raise Unreachable(message, value=self._servers[way].url, remedy="look at the server's log")
         return reply
 
-    def _look_closer(self, found: Comparison, fields: Mapping[str, Any]) -> Comparison:
-        """Ask for the difference again, and for the probabilities where it begins."""
+    def _repeated(self, found: Comparison, fields: Mapping[str, Any]) -> Comparison:
+        """Ask for the difference again, and count what came again."""
         n_again: Counter[Way] = Counter()
         for _ in range(REPEATS):
             for way in ("plain", "drafts"):
-                reply = self._ask(way, found.task, fields)
-                before = found.replies[way]
+                reply, before = self._ask(way, found.task, fields), found.replies[way]
                 n_again[way] += reply.is_same(before) or (reply.text is None and before.text is None)
-        place = self._place(found, fields)
         n_plain, n_drafts = n_again["plain"], n_again["drafts"]
-        return replace(found, place=place, n_repeats=REPEATS, n_plain_again=n_plain, n_drafts_again=n_drafts)
+        return replace(found, n_repeats=REPEATS, n_plain_again=n_plain, n_drafts_again=n_drafts)
 
     def _place(self, found: Comparison, fields: Mapping[str, Any]) -> Place | None:
         """Find the first difference; None where there is no answer with drafts."""
@@ -304,11 +303,12 @@ def with_token(place: Place, steps: Sequence[Step], plain: str, drafts: str) -> 
     while number < len(steps) and start + len(steps[number].token) <= n_same:
         start += len(steps[number].token)
         number += 1
-    written = b"".join(step.token for step in steps[: number + 1])
-    if not plain.encode().startswith(written):
+    written, rest = plain.encode(), drafts.encode()[start:]
+    is_end = start in (len(written), len(drafts.encode()))  # some servers tell an end as a token, others do not
+    if not written.startswith(b"".join(step.token for step in steps[: number + (not is_end)])):
         return replace(place, note="asked for probabilities, plain wrote another text")
-    place, rest = replace(place, token=number), drafts.encode()[start:]
-    if number == len(steps) or not rest:
+    place = replace(place, token=number)
+    if is_end or number == len(steps):
         return replace(place, note="one of the two answers ends here, and ends have no probability")
     step = steps[number]
     place = replace(place, plain_token=_shown(step.token), plain_probability=step.probability)

@@ -379,6 +379,7 @@ def test_a_token_that_is_not_among_the_likeliest_bounds_the_gap() -> None:
     [
         ([Step(b"zz", 0.9, {})], "ab cd", "ab xy", "wrote another text"),
         (STEPS[:1], "ab", "ab xy", "ends here"),
+        ([STEPS[0], Step(b"<|end|>", 0.9, {b" x": 0.1})], "ab", "ab xy", "ends here"),
         (STEPS, "ab cd", "ab", "ends here"),
         ([STEPS[0], Step(b" cd", 0.6, {})], "ab cd", "ab xy", "no alternatives"),
     ],
