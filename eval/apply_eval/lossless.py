@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 OURS = "apply-service"
 """Who owns the models that our own server lists."""
-OUR_ON: Mapping[str, Any] = {"apply_service": {"strategy": "model"}}
-OUR_OFF: Mapping[str, Any] = {"apply_service": {"strategy": "model", "drafter": "none"}}
+OUR_ON: Mapping[str, Any] = {"apply_service": {"strategy": "model", "on_verdict": {"doubt": "warn"}}}
+OUR_OFF: Mapping[str, Any] = {"apply_service": {**OUR_ON["apply_service"], "drafter": "none"}}
 EDIT = "Apply the update to the file and answer with the whole new file, and nothing else."
 REPEATS, MAX_REPEATED = 5, 10
 """A difference is asked for so many times more, with drafts and plain, for at most so many prompts of a mode."""
