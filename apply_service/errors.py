@@ -41,11 +41,16 @@ class ApplyError(Exception):
         self.remedy = remedy or self.usual_remedy
         self.readings: list[dict[str, object]] = []
         """Of an edit that is not clear: what it may mean, as answers tell it; `reading` takes one."""
+        self.failures: list[dict[str, object]] = []
+        """Of an edit whose quotes do not fit: each such part, as answers tell it."""
+        self.source_sha256 = ""
+        """The SHA-256 of the file that these speak of."""
 
     def as_dict(self) -> dict[str, object]:
         """Return the fields of the error in JSON."""
         fields = {name: getattr(self, name) for name in ("code", "message", "value", "limit", "remedy")}
-        return fields | ({"readings": self.readings} if self.readings else {})
+        more = {name: told for name in ("readings", "failures", "source_sha256") if (told := getattr(self, name))}
+        return fields | more
 
 
 def shorten(value: object, max_chars: int) -> str:

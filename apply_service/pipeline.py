@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple, get_args
 
@@ -60,7 +59,7 @@ from apply_service.target import Runtime, Steps
 from apply_service.text.diff import LINE, TextHunk, text_hunks, unified_diff_text
 from apply_service.text.fidelity import (
     SourceText,
-    encode,
+    hash_of,
     normalise,
     ops_from_texts,
     refuse_altered,
@@ -165,7 +164,11 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
     """Validate a request, find its edit in the reply, predict the merge and check it.  Raises ApplyError."""
     watch = Stopwatch()
     source = validate(request, runtime)
-    job = read_edit(request, detect_language(name=request.language, path=request.path))
+    try:
+        job = read_edit(request, detect_language(name=request.language, path=request.path))
+    except ApplyError as error:
+        error.source_sha256 = hash_of(request.original, source) if error.failures else ""
+        raise
     refuse_exchanged(request, job)
     edit = ReadEdit(source, job, needs_target=needs_target(request, job, runtime), seconds=watch.seconds)
     watch.lap("predict_s")
@@ -208,12 +211,20 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
             raise BadEncoding(message, value=name, remedy="send valid Unicode")
     source = SourceText.of(request.original, request.encoding)
     if request.base_sha256 is not None:
-        actual = sha256(encode(request.original, source)).hexdigest()
+        actual = hash_of(request.original, source)
         if (given := request.base_sha256).lower() != actual:
             message = "the file has changed since the edit was made: its hash is not base_sha256"
             remedy = "read the file again and make a new edit"
             raise StaleBase(message, value=given, limit=actual, remedy=remedy)
     return source
+
+
+def is_made(job: EditJob, merged: str) -> bool:
+    """Tell whether the file has the edit already: every part of it, or every line of a snippet that is sure."""
+    if merged != job.original or not job.update.strip():
+        return False
+    is_snippet = job.format in ("lazy_snippet", "whole_file")
+    return job.prediction.is_made or (is_snippet and job.prediction.certainty is Certainty.CERTAIN)
 
 
 def refuse_bad_values(request: ApplyRequest) -> None:
@@ -350,6 +361,8 @@ def finish(
         readings=other_readings(
             job.prediction, outcome.merged, path=(request.path or "file") if request.diff else None
         ),
+        failures=job.prediction.failures,
+        already_applied=is_made(job, outcome.merged),
         agreement=outcome.agreement,
         determinism=None if target is None else target.determinism,
         verdicts=verdicts,
@@ -357,8 +370,8 @@ def finish(
         spans=origin_spans(ops, is_from_model=target is not None),
         confidence=confidence.answer,
         confidence_kind=confidence.kind,
-        source_sha256=sha256(encode(request.original, edit.source)).hexdigest(),
-        result_sha256=sha256(encode(merged_code, edit.source)).hexdigest(),
+        source_sha256=hash_of(request.original, edit.source),
+        result_sha256=hash_of(merged_code, edit.source),
         encoding=request.encoding,
         seed=request.seed,
         stats=outcome.stats,

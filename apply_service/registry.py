@@ -13,10 +13,11 @@ EDIT_FORMATS = {
     "search_replace": "apply_service.formats.search_replace:predict",
     "v4a_patch": "apply_service.formats.v4a:predict",
     "unified_diff": "apply_service.formats.unified_diff:predict",
+    "hashline": "apply_service.formats.hashline:predict",
     "json_edit": "apply_service.formats.json_edit:predict",
     "conflict_markers": "apply_service.formats.conflict_markers:predict",
     "whole_file": "apply_service.formats.whole_file:predict",
-    "lazy_snippet": "apply_service.merge.lazy_snippet:predict",
+    "lazy_snippet": "apply_service.formats.lazy_snippet:predict",
 }
 """Where a reply has the marks of several, `reply.reader` looks for them in this order.  The last one has no marks."""
 

@@ -28,6 +28,7 @@ from docs.batch_parts import BATCH_PARTS
 from docs.confidence_parts import CONFIDENCE_PARTS
 from docs.connect_parts import CONNECT_PARTS
 from docs.dialect_parts import DIALECT_PARTS
+from docs.edit_parts import EDIT_PARTS
 from docs.embedded_model_parts import EMBEDDED_MODEL_PARTS
 from docs.evaluation_parts import EVALUATION_PARTS
 from docs.model_target_parts import MODEL_TARGET_PARTS
@@ -38,6 +39,7 @@ from docs.tables import field_table, named_fields, table
 FOLDER = Path(__file__).parent
 PAGES = (
     "clients.md",
+    "edits.md",
     "mcp.md",
     "cli.md",
     "http-api.md",
@@ -145,6 +147,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     **CONFIDENCE_PARTS,
     **CONNECT_PARTS,
     **DIALECT_PARTS,
+    **EDIT_PARTS,
     **EMBEDDED_MODEL_PARTS,
     **EVALUATION_PARTS,
     **MODEL_TARGET_PARTS,

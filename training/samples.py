@@ -17,7 +17,7 @@ import numpy.typing as npt
 from apply_eval.line_diff import diff_lines
 from apply_eval.sketch import draw_style, sketch
 from apply_service.errors import ApplyError
-from apply_service.merge import lazy_snippet
+from apply_service.formats import lazy_snippet
 from apply_service.prompts.compact import Compact, hints_of
 from apply_service.protocols import EditContext
 from apply_service.types import LineOp, Prediction

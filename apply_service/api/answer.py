@@ -19,6 +19,7 @@ from apply_service.types import (
     Certainty,
     ConfidenceKind,
     DecodeStats,
+    Failure,
     FinishReason,
     Hunk,
     LineRange,
@@ -82,6 +83,8 @@ class NativeAnswer(AnswerPart):
         description="Other ways to read the edit with a chance of 1% or more, likeliest first, at most five. A request "
         "with `reading` and an id returns that one."
     )
+    failures: list[Failure] = Field(description="The parts of the edit whose quotes do not fit, with a `next` edit.")
+    already_applied: bool = Field(description="Whether the file has the edit already, so that nothing changes.")
     reading: str | None = Field(description="The id of this one; null where a model's text is no reading of the edit.")
     agreement: bool | None = Field(description="Whether the target wrote what the deterministic merge predicted.")
     determinism: Literal["bitwise", "tolerant"] | None = Field(

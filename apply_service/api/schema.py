@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable
-from hashlib import sha256
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,7 +17,7 @@ from apply_service.batch import BatchMode, PatchRequest, PatchSource
 from apply_service.errors import ApplyError, InvalidField, StaleBase, TooLarge, UnsupportedParameter
 from apply_service.registry import CHECKS
 from apply_service.strategies import STRATEGY_VERDICTS
-from apply_service.text.fidelity import SourceText, decode, encode
+from apply_service.text.fidelity import SourceText, decode, hash_of
 from apply_service.types import ApplyRequest, Strategy
 
 T = TypeVar("T")
@@ -156,7 +155,7 @@ class BatchFile(SourceFields):
     def to_source(self) -> PatchSource:
         """Raises InvalidField, BadEncoding or StaleBase."""
         source = self.read()
-        found = sha256(encode(source.text, source)).hexdigest()
+        found = hash_of(source.text, source)
         if self.base_sha256 is not None and self.base_sha256.lower() != found:
             remedy = "read the file again and make a new patch"
             message = "the file has changed since the patch was made: its hash is not base_sha256"

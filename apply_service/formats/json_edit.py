@@ -2,7 +2,8 @@
 
 One object, a list of them, or an object with a list under `edits`; with or without the call of a tool around it.  Old
 text is a piece of the file, which need not be whole lines; it must stand there once unless `replace_all` is set.  Text
-that does not stand there as it is, is sought by lines, as search/replace blocks are.
+that does not stand there as it is, is sought by lines, as search/replace blocks are.  `insert` puts lines below a line
+that it names by number, `create` makes a new file.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
+from apply_service.formats.calls import Arguments, opens_call, opens_json, read_calls, walk
 from apply_service.formats.file_change import pick_for_file
-from apply_service.formats.hunks import Trust, hunk_of_replacement, merge_hunks
+from apply_service.formats.hunks import MAX_CANDIDATES, Trust, hunk_of_replacement, merge_hunks, tells_something
 from apply_service.formats.recognise import Recognised, Sureness
 from apply_service.protocols import EditContext
-from apply_service.text.fences import find_fences
 from apply_service.text.fidelity import MARK, normalise
-from apply_service.types import Prediction
+from apply_service.types import Failure, LikePlace, Prediction
 
 PAIRS = (
     ("old_string", "new_string"),
@@ -35,15 +36,13 @@ PAIRS = (
     ("search", "replace"),
 )
 """Names of old and new text, in the spellings of the tools; the last is also a name of other things."""
-PATHS = ("path", "file_path", "filePath", "target_file", "target_filepath", "filename", "file")
-LISTS = ("edits", "replacements", "changes", "operations", "files")
-CALLS = ("arguments", "input", "parameters", "args", "tool_calls", "function", "tool_input")
 ALL = ("replace_all", "replaceAll", "allow_multiple")
-CREATED = "file_text"
-"""The text of a new file, where a tool's `create` has it."""
-OTHER_CALLS = ("insert_line", "insert_text", CREATED)
-"""Names in calls of such tools that say something else than old and new text."""
-MAX_DEPTH = 6
+CREATED, LINE = "file_text", "insert_line"
+"""The text of a new file, where a tool's `create` has it; the line of the file below which its `insert` puts text."""
+INSERTED = ("insert_text", "new_str", "text")
+"""Names of that text."""
+NO_EDITS = ("view", "undo_edit")
+"""What such a tool can do besides edits."""
 MAX_EDITS = 5_000
 """Of one file: an answer with more changes would hold up others while it is handed over."""
 MANY = 50
@@ -61,14 +60,12 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     Raises MalformedEdit: there is no edit, or it contradicts itself; NeedsMoreContext: an old text has no place, or
     several; TooLarge: more than MAX_EDITS edits.
     """
-    found = read_replacements(update)
+    found, is_mended = read_replacements(update)
     if not found:
-        raise MalformedEdit(
-            "the JSON has no edit, or is cut short",
-            value=update[:200],
-            remedy='send {"old_string": "...", "new_string": "..."} as JSON, or a list of such objects',
-        )
+        raise _no_edit(update)
     trust, lines = Trust(), update.split("\n")
+    if is_mended:
+        trust.doubt("the JSON of the call was broken and was mended")
     picked = [
         replace(one, old=one.old.removeprefix(MARK), new=one.new.removeprefix(MARK))
         if one.old.startswith(MARK) and one.old not in original  # which has lost the one at its beginning
@@ -82,8 +79,26 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     n_planned = next((n for n, one in enumerate(picked) if not plan.add(one)), len(picked))
     text = plan.text() if n_planned else original
     for number, replacement in enumerate(picked[n_planned:], n_planned + 1):
-        text = _replace(text, replacement, f"edit {number}", trust)
+        if replacement.below is None:
+            text = replace_text(text, replacement, f"edit {number}", trust)
+        else:
+            if text.count("\n") != original.count("\n"):
+                trust.doubt(f"edit {number} counts the lines of the file, and edits before it change their number")
+            text = _insert(text, replacement.below, replacement.new, f"edit {number}")
     return trust.prediction_of(original, text, lines, n_own=len(lines))
+
+
+def _no_edit(update: str) -> MalformedEdit:
+    """Return the error of a call without an edit."""
+    commands = [call.fields.get("command") for call in walk(read_calls(update).values)]
+    if asked := next((command for command in commands if command in NO_EDITS), None):
+        remedy = "send an edit: str_replace, insert or create"
+        return MalformedEdit(f"the call asks for `{asked}`, which changes no file", value=asked, remedy=remedy)
+    return MalformedEdit(
+        "the JSON has no edit, or is cut short",
+        value=update[:200],
+        remedy='send {"old_string": "...", "new_string": "..."} as JSON, or a list of such objects',
+    )
 
 
 class FoundJson(Recognised):
@@ -93,7 +108,7 @@ class FoundJson(Recognised):
 
     @cached_property
     def _replacements(self) -> Sequence[Replacement]:
-        return read_replacements(self.reply.text)
+        return read_replacements(self.reply.text)[0]
 
     @cached_property
     def _stretches(self) -> list[tuple[int, int]]:
@@ -104,19 +119,23 @@ class FoundJson(Recognised):
     def confidence(self) -> Sureness:
         reply = self.reply
         if not self._replacements:
-            names_pair = has_pair(reply.text, PAIRS[:-1]) or (
-                '"command"' in reply.text and any(f'"{name}"' in reply.text for name in OTHER_CALLS)
-            )
-            is_json = names_pair and (opens_json(reply.text) or bool(self._stretches))
+            names_pair = has_pair(reply.text, PAIRS[:-1]) or _names_command(reply.text)
+            is_json = names_pair and (opens_call(reply.text) or bool(self._stretches))
             return Sureness.MARKS if is_json else Sureness.NONE
         is_value = any(map(reply.is_code, self.outside()))  # in a program
-        told = (one.old in reply.original if one.old.strip() else reply.is_new_file for one in self._replacements)
-        return Sureness.QUOTES if not is_value and any(told) else Sureness.MARKS
+        is_told = any(self._is_told(one) for one in self._replacements)
+        return Sureness.QUOTES if not is_value and is_told else Sureness.MARKS
+
+    def _is_told(self, one: Replacement) -> bool:
+        """Tell whether the file has what the edit speaks of."""
+        if one.below is not None:
+            return one.below <= len(self.reply.file)
+        return one.old in self.reply.original if one.old.strip() else self.reply.is_new_file
 
     @property
     def lines(self) -> Collection[int]:
         lines = range(len(self.reply.lines))
-        first = next((at for at in lines if opens_json(self.reply.lines[at])), 0)
+        first = next((at for at in lines if opens_call(self.reply.lines[at])), 0)
         return self.reply.within(self._stretches) or lines[first:]
 
     @property
@@ -133,10 +152,6 @@ class FoundJson(Recognised):
 recognise = FoundJson
 
 
-def opens_json(line: str) -> bool:
-    return line.lstrip()[:1] in ("{", "[")
-
-
 @dataclass(frozen=True, slots=True)
 class Replacement:
     """A piece of the file and what takes its place."""
@@ -145,77 +160,56 @@ class Replacement:
     new: str
     path: str | None = None
     replaces_all: bool = False
+    below: int | None = None
+    """The line of the file below which `new` goes, counted from 1; 0 above all.  There is no old text then."""
 
     def as_json(self) -> str:
-        edit = {"path": self.path, "old_string": self.old, "new_string": self.new, "replace_all": self.replaces_all}
+        edit: dict[str, object] = {"path": self.path}
+        if self.below is not None:
+            edit |= {"command": "insert", LINE: self.below, INSERTED[0]: self.new}
+        else:
+            edit |= {"old_string": self.old, "new_string": self.new, "replace_all": self.replaces_all}
         return json.dumps(edit, ensure_ascii=False)
 
 
-def read_replacements(text: str) -> tuple[Replacement, ...]:
-    """Return the replacements that a text tells in JSON, bare or fenced; none where it tells none."""
-    if not has_pair(text) and CREATED not in text:
-        return ()
-    lines = text.split("\n")
-    bodies = ["\n".join(lines[fence.opening + 1 : fence.closing]) for fence in find_fences(lines)]
-    bodies = [body for body in bodies if body.lstrip()[:1] in ("{", "[")]
-    for at, line in enumerate(lines if not bodies else ()):
-        if line.lstrip()[:2] not in ("{", "[", '{"', "[{", "{}"):
-            continue
-        below = next((text.lstrip() for text in lines[at + 1 : at + 5] if text.strip()), "")
-        if len(line.strip()) > 1 or below[:1] in ('"', "{"):
-            bodies = ["\n".join(lines[at:])]
-            break
-    return tuple(found for body in bodies for value in _values(body) for found in _replacements(value, None))
+def read_replacements(text: str) -> tuple[tuple[Replacement, ...], bool]:
+    """Return the replacements that the calls in a text tell, and whether their JSON was broken.  Raises MalformedEdit:
+    as `read_calls`."""
+    if not (has_pair(text) or CREATED in text or LINE in text):
+        return (), False
+    calls = read_calls(text)
+    return tuple(one for call in walk(calls.values) for one in own_replacement(call)), calls.is_mended
 
 
 def has_pair(text: str, pairs: Sequence[tuple[str, str]] = PAIRS) -> bool:
-    """Tell whether the text holds the names of old and new text as JSON has them."""
-    signs = ('"', '\\"')  # the second where the arguments of a call are JSON in a string
+    """Tell whether the text holds the names of old and new text as calls have them."""
+    signs = ('"', '\\"', "'", ">")  # JSON, JSON in a string, broken JSON, tags
     return any(f"{old}{sign}" in text and f"{new}{sign}" in text for old, new in pairs for sign in signs)
 
 
-def _values(text: str) -> Iterator[object]:
-    """Yield the JSON values that a text begins with, one after the other, commas between them or not."""
-    decoder = json.JSONDecoder(strict=False)
-    at = 0
-    while True:
-        while at < len(text) and text[at] in " \t\n\r,":
-            at += 1
-        if at == len(text) or text[at] not in "{[":
-            return
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            return
-        yield value
+def _names_command(text: str) -> bool:
+    """Tell whether the text holds a call that names what it wants of an edit tool."""
+    words = (*(f'"{name}"' for name in (LINE, INSERTED[0], CREATED)), *(f'"{name}"' for name in NO_EDITS))
+    return '"command"' in text and any(word in text for word in words)
 
 
-def _replacements(value: object, path: str | None, depth: int = 0) -> Iterator[Replacement]:
-    """Yield the replacements in a value; `path`: the file that what is around it names."""
-    inside: list[object] = []
-    if isinstance(value, list):
-        inside = value
-    elif isinstance(value, str) and depth and has_pair(value):
-        inside = [*_values(value)]
-    elif isinstance(value, dict):
-        path = next((value[name] for name in PATHS if isinstance(value.get(name), str)), path)
-        yield from _own_replacement(value, path)
-        inside = [value[name] for name in (*LISTS, *CALLS) if name in value]
-    for item in inside if depth < MAX_DEPTH else ():
-        yield from _replacements(item, path, depth + 1)
-
-
-def _own_replacement(value: Mapping[str, object], path: str | None) -> Iterator[Replacement]:
-    """Yield the replacement that an object tells in its own fields, if it tells one."""
+def own_replacement(call: Arguments) -> Iterator[Replacement]:
+    """Yield the replacement that an object of a call tells in its own fields, if it tells one."""
+    value, path = call.fields, call.path
     pair = next(((value[old], value[new]) for old, new in PAIRS if old in value and new in value), None)
     match pair, value.get("command"), value.get(CREATED):
         case (str(old), str(new)), _, _:
-            is_for_all = any(value.get(name) is True for name in ALL)
+            is_for_all = any(value.get(name) in (True, "true") for name in ALL)
             mark = MARK if old.startswith(MARK) else ""  # perhaps not the file's own: it may stand inside
             new = (MARK if mark and new.startswith(MARK) else "") + normalise(new)
             yield Replacement(mark + normalise(old), new, path, is_for_all)
         case _, "create", str(text):
             yield Replacement("", normalise(text), path)
+        case None, "insert" | None, _:
+            below = str(value.get(LINE, ""))
+            told = next((value[name] for name in INSERTED if isinstance(value.get(name), str)), None)
+            if below.isdecimal() and isinstance(told, str):
+                yield Replacement("", normalise(told), path, below=int(below[:9]))
 
 
 class Plan:
@@ -237,7 +231,8 @@ class Plan:
     def add(self, replacement: Replacement) -> bool:
         """Plan a replacement if its old text is known to stand once; otherwise nothing happens.  Whether it is."""
         text, old, new = self._text, replacement.old, replacement.new
-        places = [] if old == new or replacement.replaces_all else self._places(old)
+        is_searched = old != new and not replacement.replaces_all and replacement.below is None
+        places = self._places(old) if is_searched else []
         if len(places) != 1:
             return False
         start, end = text.rfind("\n", 0, places[0]) + 1, places[0] + len(old)
@@ -275,7 +270,7 @@ class Plan:
         return at < len(self._changed) and self._changed[at][0] < end
 
 
-def _replace(text: str, replacement: Replacement, label: str, trust: Trust) -> str:
+def replace_text(text: str, replacement: Replacement, label: str, trust: Trust) -> str:
     """Return the text with one replacement made.  Lines that are not found as they stand are sought as hunks are."""
     old, new = replacement.old, replacement.new
     if not old.strip():
@@ -293,18 +288,52 @@ def _replace(text: str, replacement: Replacement, label: str, trust: Trust) -> s
     if first >= 0 and replacement.replaces_all:
         return text.replace(old, new)
     if first >= 0 and text.find(old, first + 1) < 0:  # also where the places overlap
+        trust.made.append(is_made := _stands_there(text, first, old, new))
+        if is_made:
+            trust.doubt(f"{label}: the text that it adds stands beside its old text already")
+            return text
         return text[:first] + new + text[first + len(old) :]
     if first >= 0:
-        starts: list[int] = []
-        while len(starts) < 5 and (at := text.find(old, starts[-1] + 1 if starts else 0)) >= 0:
-            starts.append(at)
-        rows = ", ".join(str(text.count("\n", 0, at) + 1) for at in starts)
-        raise NeedsMoreContext(
-            f"{label}: its old text stands at several places (lines {rows})",
-            value=old[:200],
-            remedy="quote more lines around it, or set replace_all",
-        )
+        raise _several_places(text, old, label)
     old_lines, new_lines = (side.removesuffix("\n").split("\n") if side else [] for side in (old, new))
     numbered = list(enumerate([*old_lines, *new_lines]))
     hunk = hunk_of_replacement(label, numbered[: len(old_lines)], numbered[len(old_lines) :])
     return merge_hunks(text, "\n".join([*old_lines, *new_lines]), [hunk], is_ordered=False, trust=trust).text
+
+
+def _stands_there(text: str, at: int, old: str, new: str) -> bool:
+    """Tell whether the old text that stands here is a part of the new text, which stands here too."""
+    inside = new.find(old)
+    is_there = 0 <= inside <= at and text.startswith(new, at - inside)
+    return is_there and tells_something([new.replace(old, "")])
+
+
+def _several_places(text: str, old: str, label: str) -> NeedsMoreContext:
+    """Return the error for an old text that stands at several places."""
+    starts: list[int] = []
+    while len(starts) < 5 and (at := text.find(old, starts[-1] + 1 if starts else 0)) >= 0:
+        starts.append(at)
+    rows = [text.count("\n", 0, at) + 1 for at in starts]
+    error = NeedsMoreContext(
+        f"{label}: its old text stands at several places (lines {', '.join(map(str, rows))})",
+        value=old[:200],
+        remedy="quote more lines around it, or set replace_all",
+    )
+    n_more = old.removesuffix("\n").count("\n")
+    candidates = tuple(LikePlace(row, row + n_more, 1.0) for row in rows[:MAX_CANDIDATES])
+    error.failures = [Failure(label, candidates).as_dict()]
+    return error
+
+
+def _insert(text: str, below: int, new: str, label: str) -> str:
+    """Return the text with new lines below this line.  Raises NeedsMoreContext: the text has no such line."""
+    lines = text.split("\n")
+    n_lines = len(lines) - (lines[-1] == "")
+    if below > n_lines:
+        raise NeedsMoreContext(
+            f"{label} goes below line {below}, and the file has {n_lines}",
+            value=below,
+            limit=n_lines,
+            remedy="read the file again, and name a line that it has",
+        )
+    return "\n".join([*lines[:below], *new.removesuffix("\n").split("\n"), *lines[below:]])

@@ -11,6 +11,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
 
+from apply_service.formats.calls import Arguments
 from apply_service.text.fences import Fence, find_fences
 from apply_service.text.line_search import FileLines, Likeness
 from apply_service.text.markers import is_marker, strip_comment
@@ -133,7 +134,9 @@ class Recognised:
     is_whole = False
     """The edit is a whole file, so that code around it can't be a part of the edit."""
     signs: Sequence[str] = ()
-    """Texts by one of which such an edit is known inside the JSON of a tool call."""
+    """Texts by one of which such an edit is known inside a tool call."""
+    call_words: Sequence[str] = ()
+    """More texts, without one of which (or of `signs`) no tool call holds such an edit."""
     blocks: Sequence[FilePart] = ()
     """Parts that are of other files where a fence of this file's own stands beside them."""
     mentions: Sequence[str] = ()
@@ -146,6 +149,13 @@ class Recognised:
     def keeps_bom(cls, text: str) -> bool:  # noqa: ARG003
         """Tell whether the text is such an edit, which says itself what becomes of the file's byte-order mark."""
         return False
+
+    @classmethod
+    def in_call(cls, call: Arguments) -> str | None:
+        """Return the edit of this format that an object of a tool call holds; None if it holds none."""
+        texts = [text for text in call.fields.values() if isinstance(text, str) and "\n" in text]
+        found = [text for text in texts if any(sign in text for sign in cls.signs)]
+        return found[0] if len(found) == 1 else None
 
     @classmethod
     def indented(cls, lines: Sequence[str], file: FileLines) -> Iterable[range]:  # noqa: ARG003

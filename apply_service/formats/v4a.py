@@ -22,16 +22,20 @@ from contextlib import suppress
 from functools import cached_property
 
 from apply_service.errors import MalformedEdit
+from apply_service.formats.calls import Arguments
 from apply_service.formats.file_change import Action, FileChange, PatchText, pick_change, predict_change, quotes_file
 from apply_service.formats.hunks import HunkLine, QuotedHunk, Trust, signed_lines
 from apply_service.formats.recognise import ReadPart, Recognised, ReplyLines, Sureness
 from apply_service.formats.unified_diff import blanked, read_hunk_header
 from apply_service.protocols import EditContext
 from apply_service.text.fences import is_around, is_call
+from apply_service.text.fidelity import normalise
 from apply_service.types import Prediction
 
 BEGIN, END, END_OF_FILE, DIRECTIVE = "*** Begin Patch", "*** End Patch", "*** End of File", "*** "
 FILE_WORDS: dict[str, Action] = {"*** Update File:": "modify", "*** Add File:": "create", "*** Delete File:": "delete"}
+OPERATIONS = {"update": "*** Update File:", "create": "*** Add File:", "delete": "*** Delete File:"}
+"""What the operation of an `apply_patch_call` is called here."""
 MOVE_WORDS = ("*** Move to:", "*** Rename to:")
 MIN_WORDS = 3
 """Fewer words right below a patch are no prose: they may be a piece of it."""
@@ -48,11 +52,21 @@ class FoundPatches(Recognised):
 
     has_marks = is_patch = True
     signs = (BEGIN,)
+    call_words = tuple(f"{kind}_file" for kind in OPERATIONS)
 
     def __init__(self, reply: ReplyLines) -> None:
         super().__init__(reply)
         spans = patch_spans(reply.lines) if DIRECTIVE in reply.text else []
         self._lines = reply.claim([span for span in spans if span[0] not in reply.claimed])
+
+    @classmethod
+    def in_call(cls, call: Arguments) -> str | None:
+        """Read the operation of an `apply_patch_call` too: what becomes of one file, and a patch without its frame."""
+        match call.fields:
+            case {"type": str(kind), "path": str(path)} if kind.removesuffix("_file") in OPERATIONS:
+                words, diff = OPERATIONS[kind.removesuffix("_file")], call.fields.get("diff", "")
+                return _framed(words, path, diff) if isinstance(diff, str) else None
+        return super().in_call(call)
 
     @property
     def confidence(self) -> Sureness:
@@ -86,6 +100,15 @@ class FoundPatches(Recognised):
 
 
 recognise = FoundPatches
+
+
+def _framed(words: str, path: str, diff: str) -> str:
+    """Return one operation as a patch.  Raises MalformedEdit: the name or a line of the diff would be a directive."""
+    rows = normalise(diff).removesuffix("\n").split("\n") if diff else []
+    stray = next((row for row in rows if row.startswith(DIRECTIVE) and row.rstrip() != END_OF_FILE), None)
+    if stray is not None or "\n" in path or "\r" in path:
+        raise _malformed("the diff of an operation has a line that is no part of a hunk", stray or path)
+    return "\n".join([BEGIN, f"{words} {path}", *rows, END])
 
 
 def is_patch_line(line: str) -> bool:

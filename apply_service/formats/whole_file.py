@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from apply_service.errors import MalformedEdit
+from apply_service.formats.calls import Arguments
 from apply_service.formats.hunks import Trust
 from apply_service.formats.recognise import Recognised
 from apply_service.protocols import EditContext
 from apply_service.text.english import is_sentence
 from apply_service.text.fences import PAGE_TITLES, PROSE_TITLES, SHELLS, Fence, find_fences
+from apply_service.text.fidelity import normalise
 from apply_service.text.lines import header_name, is_import
 from apply_service.text.markers import is_marker, strip_comment
 from apply_service.text.paths import is_prose, is_same_file
@@ -34,6 +36,10 @@ MOST = 0.6
 """A fence with more than this share of the file's lines may be the file."""
 _OPENINGS = ("#!", "<!doctype", "<?xml", "<?php", "package ")
 """With such a line a file begins, and nothing else does."""
+WRITERS = ("write_to_file", "write_file", "Write", "write", "create_file", "save_file")
+"""Tools that write a whole file."""
+CONTENTS = ("content", "contents", "file_text", "text")
+"""What these call the file's text."""
 WHOLE_OR_PART = "the fence may hold the whole file, or a part of it"
 
 
@@ -61,6 +67,17 @@ class FoundFile(Recognised):
     """The file in a reply that is said to hold one."""
 
     is_whole = True
+    call_words = WRITERS
+
+    @classmethod
+    def in_call(cls, call: Arguments) -> str | None:
+        """Read the file out of a tool that writes files.  It comes in a fence, so that its own fences stay text."""
+        contents = [call.fields[name] for name in CONTENTS if isinstance(call.fields.get(name), str)]
+        if call.tool not in WRITERS or len(contents) != 1:
+            return None
+        text = normalise(str(contents[0]))
+        fence = max((len(line) - len(line.lstrip("`")) for line in text.split("\n")), default=0) + 3
+        return f"{'`' * fence}\n{text.removesuffix(chr(10))}\n{'`' * fence}"
 
     @property
     def lines(self) -> Collection[int]:

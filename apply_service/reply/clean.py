@@ -1,16 +1,17 @@
-"""Takes off a reply what models put around every line of it: thoughts, JSON, byte-order marks, numbers, indentation.
+"""Takes off a reply what models put around it: thoughts, tool calls, byte-order marks, numbers, indentation.
 
-Each is taken off only where the file has the lines without it, or can't have the lines with it.
+What stands before every line is taken off only where the file has the lines without it, or can't have them with it.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
-from apply_service.formats.json_edit import has_pair, opens_json
+from apply_service.formats.calls import opens_call, read_calls, walk
+from apply_service.formats.json_edit import read_replacements
 from apply_service.formats.recognise import MIN_KNOWN, Recognised
 from apply_service.text.english import MAX_PROSE
 from apply_service.text.fences import find_fences, is_fence
@@ -19,14 +20,25 @@ from apply_service.text.line_search import FileLines
 
 THOUGHTS = ("think", "thinking", "reasoning")
 """Tags around the reasoning that some models begin their replies with."""
+INSTRUCTIONS = ("instruction", "instructions")
+"""What tools call a sentence about the edit."""
 _MARKED = re.compile("^([-+ ]?)\ufeff", re.MULTILINE)
 _NUMBERED = re.compile(r"\s*(?P<number>\d+)(?: ?[|│→:] ?|\t)(?P<code>.*)")
 
 
+class Called(NamedTuple):
+    """The edit that a tool call holds."""
+
+    format: str
+    text: str
+    prose: str = ""
+    """What the call says about the edit."""
+    is_mended: bool = False
+    """Whether its JSON was broken."""
+
+
 def clean(text: str, original: str, file: FileLines, formats: Collection[type[Recognised]]) -> list[str]:
     """Return the lines of a reply, as the formats read them."""
-    signs = [sign for one in formats for sign in one.signs]
-    text = _unwrapped(_without_thoughts(text, original), signs)
     if MARK in text and MARK not in original and not any(one.keeps_bom(text) for one in formats):
         text = _MARKED.sub(r"\1", text)  # the file keeps its own
     lines = text.split("\n")
@@ -34,37 +46,52 @@ def clean(text: str, original: str, file: FileLines, formats: Collection[type[Re
     return _unnumbered(_unindented(lines, edits, file), file)
 
 
-def _without_thoughts(text: str, original: str) -> str:
-    """Return the reply without the reasoning that it begins with.  Some servers take off the opening tag: then the
-    closing one stands alone on its line.  The text stays where nothing follows, or where the file has such a tag
-    itself."""
+def open_call(text: str, formats: Mapping[str, type[Recognised]]) -> Called | None:
+    """Return the edit in the tool call that a reply is; None where it is none, or the format reads calls itself.
+
+    Operations of several files are patches one behind the other.  Raises MalformedEdit: the call is not well formed.
+    """
+    words = [word for one in formats.values() for word in (*one.signs, *one.call_words)]
+    if not _is_call(text) or not any(word in text for word in words) or read_replacements(text)[0]:
+        return None
+    values, is_mended = read_calls(text)
+    found: list[Called] = []
+    for call in walk(values, everywhere=True):
+        told = [value for name in INSTRUCTIONS if isinstance(value := call.fields.get(name), str)]
+        edits = ((name, one.in_call(call)) for name, one in formats.items())
+        found += [Called(name, normalise(edit), "\n".join(told), is_mended) for name, edit in edits if edit is not None]
+    if len(found) > 1 and all(formats[one.format].is_patch for one in found):
+        return found[0]._replace(text="\n".join(one.text for one in found))
+    return found[0] if len(found) == 1 else None
+
+
+def _is_call(text: str) -> bool:
+    """Tell whether the reply is a call, in tags or not, or its only fence holds one."""
+    if opens_call(text) or text.lstrip().startswith(("<tool_call>", "<function_calls>")):
+        return True
+    lines = text.split("\n")
+    fences = find_fences(lines) if "```" in text or "~~~" in text else []
+    return (
+        len(fences) == 1
+        and fences[0].language in ("", "json", "xml", "tool_call")
+        and opens_call("\n".join(lines[k] for k in fences[0].body))
+    )
+
+
+def without_thoughts(text: str, original: str) -> str:
+    """Return the reply without the reasoning above the edit.  Some servers take off the opening tag: then the closing
+    one stands alone on its line.  The text stays where nothing follows, or where the file has such a tag itself."""
     for tag in THOUGHTS:
-        thoughts, closing, rest = text.partition(f"</{tag}>")
-        if not closing or not rest.strip() or closing in original:
+        opening, closing = f"<{tag}>", f"</{tag}>"
+        thoughts, end, rest = text.partition(closing)
+        if not end or not rest.strip() or closing in original:
             continue
-        is_alone = thoughts[-1:] in ("", "\n") and rest[0] == "\n" and f"<{tag}>" not in text
-        is_fenced = sum(map(is_fence, thoughts.split("\n"))) % 2 == 1
-        if text.lstrip().startswith(f"<{tag}>") or (is_alone and not is_fenced):
-            return rest.lstrip("\n")
+        said, begin, _ = thoughts.partition(opening)
+        stands_alone = said[-1:] in ("", "\n") if begin else thoughts[-1:] in ("", "\n") and rest[0] == "\n"
+        is_fenced = sum(map(is_fence, (said if begin else thoughts).split("\n"))) % 2 == 1
+        if (stands_alone or not said.strip()) and not is_fenced:
+            return (said if begin else "") + rest.lstrip("\n")
     return text
-
-
-def _unwrapped(text: str, signs: Sequence[str]) -> str:
-    """Return the edit in the JSON of a tool call: its only string with signs of an edit."""
-    if not opens_json(text) or not any(sign in text for sign in signs) or has_pair(text):
-        return text
-    try:
-        value: object = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return text
-    found: list[str] = []
-    waiting = [value]
-    while waiting and len(found) < 2:
-        item = waiting.pop()
-        if isinstance(item, str) and any(sign in item for sign in signs):
-            found.append(item)
-        waiting += list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else []
-    return normalise(found[0]) if len(found) == 1 and "\n" in found[0] else text
 
 
 def _unnumbered(lines: list[str], file: FileLines) -> list[str]:

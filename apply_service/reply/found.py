@@ -8,7 +8,7 @@ from functools import cached_property
 
 from apply_service.formats.recognise import FilePart, ReadPart, Recognised, ReplyLines, Sureness
 from apply_service.registry import EDIT_FORMATS, beside
-from apply_service.reply.clean import clean
+from apply_service.reply.clean import clean, open_call, without_thoughts
 from apply_service.reply.orders import orders_behind
 from apply_service.text.fences import SHELLS, Fence, fence_tag, is_call, is_fence
 from apply_service.text.line_search import FileLines
@@ -52,13 +52,24 @@ class OpenReply:
     def __init__(self, text: str, original: str, path: str | None = None, language: str | None = None) -> None:
         kinds = {name: beside(EDIT_FORMATS, name, "recognise", Recognised) for name in EDIT_FORMATS}
         file = FileLines(original)
-        self.reply = ReplyLines(clean(text, original, file, kinds.values()), file, original, path, language)
+        text = without_thoughts(text, original)
+        self.called = open_call(text, kinds)
+        """The tool call that the reply is, if its edit is of another format than calls are."""
+        if self.called is None:
+            lines = clean(text, original, file, kinds.values())
+        elif kinds[self.called.format].is_whole:
+            lines = self.called.text.split("\n")
+        else:
+            lines = clean(self.called.text, original, file, kinds.values())
+        self.reply = ReplyLines(lines, file, original, path, language)
         self.formats: dict[str, Recognised] = {name: recognise(self.reply) for name, recognise in kinds.items()}
         self.blocks: Sequence[FilePart] = [block for found in self.formats.values() for block in found.blocks]
 
     @cached_property
     def format(self) -> str:
         """The format whose marks the reply has; if there are several, the one that quotes the file."""
+        if self.called is not None:
+            return self.called.format
         sure = {name: found.confidence for name, found in self.formats.items()}
         names = [name for name in sure if sure[name]]
         alone = self.formats[names[0]] if len(names) == 1 else None

@@ -18,6 +18,7 @@ from dataclasses import replace
 from apply_service.errors import UnknownEditFormat
 from apply_service.merge.signed import is_signed
 from apply_service.registry import EDIT_FORMATS
+from apply_service.reply.clean import Called
 from apply_service.reply.found import CHECK, SNIPPET, FoundEdit, OpenReply
 from apply_service.reply.orders import added_import, is_of_code, repeats
 from apply_service.reply.snippet import read_snippet
@@ -88,6 +89,12 @@ def name_finding(edit: FoundEdit, prediction: Prediction) -> Verdict | None:
     )
 
 
+def _from_call(edit: FoundEdit, called: Called) -> FoundEdit:
+    """Return the edit with what the tool call says about it."""
+    edit = replace(edit, prose="\n".join(filter(None, [called.prose, edit.prose])))
+    return edit.but(DOUBT, "the JSON of the call was broken and was mended") if called.is_mended else edit
+
+
 def _not_done(opened: OpenReply, name: str, edit: FoundEdit) -> list[str]:
     """Return the orders behind the edit that are no part of it; a snippet has those that the merger carries out."""
     carries_out = name == SNIPPET and not is_signed(opened.reply.original.split("\n"), edit.update.split("\n"))
@@ -105,6 +112,8 @@ def _read(opened: OpenReply, name: str) -> FoundEdit:
         edit = read_snippet(opened)
     else:
         edit = replace(read_snippet(opened), format=name)
+    if opened.called is not None:
+        return _from_call(edit, opened.called)
     if reply.is_prose_file and not found.has_marks and not reply.plain_fences:
         return edit
     left = _not_done(opened, name, edit)

@@ -16,7 +16,7 @@ from apply_service.decoding.verify import Decoding
 from apply_service.drafting.copy import CopyDrafter, MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.drafter import NoDraft
 from apply_service.errors import NeedsMoreContext
-from apply_service.merge import lazy_snippet
+from apply_service.formats import lazy_snippet
 from apply_service.models import embedded_directory
 from apply_service.prompts.tokenizer import ContentTokenizer, text_sources
 from apply_service.protocols import DraftContext, DraftSources, EditContext, EditJob

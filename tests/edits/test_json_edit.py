@@ -69,11 +69,11 @@ def test_the_text_of_a_new_file() -> None:
         predict("y = 1\n", create, "n.py")
 
 
-def test_other_calls_of_such_tools_are_refused() -> None:
-    insert = json.dumps({"command": "insert", "path": "n.py", "insert_line": 1, "new_str": "x"})
-    assert detect_format(insert, named=None) == "json_edit"
-    with pytest.raises(MalformedEdit):
-        predict("a\n", insert)
+def test_calls_that_are_no_edits_are_refused_by_name() -> None:
+    view = json.dumps({"command": "view", "path": "n.py"})
+    assert detect_format(view, named=None) == "json_edit"
+    with pytest.raises(MalformedEdit, match="view"):
+        predict("a\n", view)
 
 
 def test_an_empty_old_text_means_a_new_file() -> None:
@@ -116,13 +116,13 @@ def test_an_edit_that_says_nothing_new_is_noted() -> None:
     "text", ["", "[]", "{}", "[" * 100_000, '{"old_string": 1, "new_string": 2}', '{"old_string": "a"']
 )
 def test_no_edit_at_all(text: str) -> None:
-    assert read_replacements(text) == ()
+    assert read_replacements(text) == ((), False)
     with pytest.raises(MalformedEdit):
         predict("x\n", text)
 
 
 def test_line_ends_in_strings_are_made_plain() -> None:
-    assert read_replacements(json.dumps(pair("a\r\nb", "c\r\n"))) == (Replacement("a\nb", "c\n"),)
+    assert read_replacements(json.dumps(pair("a\r\nb", "c\r\n"))) == ((Replacement("a\nb", "c\n"),), False)
 
 
 def test_objects_one_a_line_are_all_carried_out() -> None:

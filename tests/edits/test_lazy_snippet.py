@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from apply_service.errors import EmptyUpdate, TooLarge
-from apply_service.merge import lazy_snippet
-from apply_service.merge.lazy_snippet import MAX_CHARACTERS
+from apply_service.formats import lazy_snippet
+from apply_service.formats.lazy_snippet import MAX_CHARACTERS
 from apply_service.protocols import EditContext
 
 

@@ -8,7 +8,7 @@ import string
 
 import pytest
 
-from apply_service.merge import lazy_snippet
+from apply_service.formats import lazy_snippet
 from apply_service.merge.merge import merge
 from apply_service.protocols import EditContext
 from apply_service.types import Prediction

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from apply_service.formats import json_edit
-from apply_service.merge import lazy_snippet
+from apply_service.formats import json_edit, lazy_snippet
 from apply_service.merge.regions import MARGIN_LINES, cut_job, find_regions, splice
 from apply_service.protocols import EditContext, EditJob
 from apply_service.types import Certainty, LineOp, Prediction

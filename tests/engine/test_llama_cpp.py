@@ -32,7 +32,7 @@ from apply_service.errors import (  # noqa: E402
     MissingDependency,
     ModelNotLoadable,
 )
-from apply_service.merge import lazy_snippet  # noqa: E402
+from apply_service.formats import lazy_snippet  # noqa: E402
 from apply_service.prompts.by_model import open_gguf_format  # noqa: E402
 from apply_service.prompts.llama_cpp import LlamaChat  # noqa: E402
 from apply_service.prompts.tokenizer import ChatTokenizer  # noqa: E402

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from apply_service.build import build_runtime
-from apply_service.merge import lazy_snippet
+from apply_service.formats import lazy_snippet
 from apply_service.protocols import EditContext, EditJob
 from apply_service.registry import COPY_DRAFTERS
 from apply_service.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.merge import lazy_snippet
+from apply_service.formats import lazy_snippet
 from apply_service.merge.variants import MAX_OTHERS, other_merges
 from apply_service.protocols import EditContext
 from apply_service.types import LineOp, Merge, Prediction

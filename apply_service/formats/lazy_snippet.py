@@ -1,16 +1,22 @@
 """Lazy snippets: parts of the new file with markers ("... existing code ...") for what stays.
 
-The format that takes whatever no other format is sure of.  The work is done by `merge`.
+The format that takes whatever no other format is sure of.  The work is done by the package `merge`.
 """
 
 from __future__ import annotations
 
 from apply_service.errors import EmptyUpdate, TooLarge
+from apply_service.formats.calls import Arguments
+from apply_service.formats.recognise import Recognised
 from apply_service.merge.merge import merge
 from apply_service.protocols import EditContext
+from apply_service.text.fidelity import normalise
 from apply_service.types import Prediction
 
 MAX_CHARACTERS = 32_000_000
+CODE = ("code_edit", "codeEdit")
+"""What tools that take a snippet call it; one tool calls it `code`."""
+CODE_TOOL = "insert_edit_into_file"
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
@@ -28,3 +34,18 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     if "\r" not in original:  # then none of its lines is quoted with one, and each ends a line
         update = update.replace("\r", "\n")
     return merge(original, update, **about._asdict())
+
+
+class FoundSnippet(Recognised):
+    """The snippet in a reply, or in the call of a tool that takes one."""
+
+    call_words = (*CODE, CODE_TOOL)
+
+    @classmethod
+    def in_call(cls, call: Arguments) -> str | None:
+        names = (*CODE, "code") if call.tool == CODE_TOOL else CODE
+        found = [value for name in names if isinstance(value := call.fields.get(name), str)]
+        return normalise(found[0]) if len(found) == 1 else None
+
+
+recognise = FoundSnippet
