@@ -292,7 +292,7 @@ def _add_apply_options(command: Parser) -> None:
     add("--strategy", metavar="NAME", help=text)
     text = "where FILE is -: its name, which tells the language; nothing is opened"
     add("--stdin-path", metavar="NAME", help=text)
-    add("--encoding", metavar="NAME", help="encoding of FILE (default: utf-8)")
+    add("--encoding", metavar="NAME", help="encoding of FILE (default: UTF-8; where it is not, a guess)")
     add("--language", metavar="NAME", help="language of FILE, where its name does not tell")
     text = "accept or refuse what a check finds; so for fallback, doubt, instruction, reply and other_files"
     add("--on-verdict", action="append", type=_verdict_rule, metavar="CHECK=warn|fail", help=text)

@@ -80,6 +80,7 @@ class UnknownReading(RequestError, code="unknown_reading"): """The edit has no s
 class BadEncoding(RequestError, code="bad_encoding"): """The bytes are not in the encoding named, or it cannot hold the result."""
 class NulByte(RequestError, code="nul_byte"): """The text holds a NUL character."""
 class StaleBase(RequestError, code="stale_base"): """The original is not the one the edit was made for."""
+class EditConflict(RequestError, code="edit_conflict"): """The file has changed since its base in the lines that the edit changes."""
 class TooLarge(RequestError, code="too_large"): """Body, original or update exceed a limit of the service."""
 class ContextLimitExceeded(RequestError, code="context_limit"): """File and edit exceed the context of the model."""
 class MalformedEdit(RequestError, code="malformed_edit"): """The update is not of the format it was declared or taken to be."""

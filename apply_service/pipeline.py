@@ -38,6 +38,7 @@ from apply_service.errors import (
     Truncated,
     UnknownModel,
 )
+from apply_service.formats.carry_over import carry_over
 from apply_service.formats.whole_file import beside_snippet
 from apply_service.merge.rank.doubt import chance_of, chances_of_hunks, choose_reading, other_readings, reading_id
 from apply_service.merge.regions import find_regions
@@ -210,8 +211,13 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
             message = f"`{name}` contains half of a surrogate pair, which is not valid Unicode"
             raise BadEncoding(message, value=name, remedy="send valid Unicode")
     source = SourceText.of(request.original, request.encoding)
+    if request.base is not None:
+        refuse_nul("`base`", request.base)
+        if request.strategy == "model" or not request.update.strip():
+            message, remedy = "an edit with a `base` is merged by a program", "leave out `base`, or send an `update`"
+            raise InvalidField(f"{message}; strategy model and an instruction alone do without", remedy=remedy)
     if request.base_sha256 is not None:
-        actual = hash_of(request.original, source)
+        actual = hash_of(request.original if request.base is None else request.base, source)
         if (given := request.base_sha256).lower() != actual:
             message = "the file has changed since the edit was made: its hash is not base_sha256"
             remedy = "read the file again and make a new edit"
@@ -232,6 +238,7 @@ def refuse_bad_values(request: ApplyRequest) -> None:
     for name, is_good, limit in (
         ("strategy", request.strategy in get_args(Strategy), list(get_args(Strategy))),
         ("constrain", request.constrain in (None, "sources", "none"), ["sources", "none"]),
+        ("conflicts", request.conflicts in ("error", "markers"), ["error", "markers"]),
         ("temperature", 0 <= request.temperature <= MAX_TEMPERATURE, f"0 to {MAX_TEMPERATURE:g}; 0 is greedy"),
         ("max_tokens", request.max_tokens is None or request.max_tokens >= 1, "1 or more"),
     ):
@@ -251,6 +258,11 @@ def refuse_unknown_checks(on_verdict: Mapping[str, str]) -> None:
 def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
     """Return the edit, with the predicted merge.  Raises ApplyError."""
     original, update = normalise(request.original), normalise(request.update)
+    if request.base is not None and normalise(request.base) != original:
+        on_base = read_edit(replace(request, original=request.base, base=None), language)
+        with_markers = request.conflicts == "markers"
+        carried = carry_over(on_base.original, on_base.prediction, original, with_markers=with_markers)
+        return replace(on_base, original=original, prediction=carried)
     of_file = Prediction(keep_all(original), tuple(update.split("\n")), Certainty.CERTAIN, determined=True)
     job = EditJob(original, update, request.instruction, request.path, language, of_file)
     if not update.strip():  # no program can follow an instruction: the original is the draft

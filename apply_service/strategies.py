@@ -152,7 +152,7 @@ def kind_of(job: EditJob) -> Kind | None:
 
 def needs_target(request: ApplyRequest, job: EditJob, runtime: Runtime) -> bool:
     """Tell whether a target decides: it was asked to, or it may decide such edits."""
-    if request.strategy != "auto":
+    if request.strategy != "auto" or request.base is not None:
         return request.strategy == "model"
     kind = kind_of(job)
     return kind is not None and runtime.may_decide(request.model, kind)

@@ -368,7 +368,11 @@ class ApplyRequest:
     language: str | None = None
     format: str | None = None
     """The name of the edit format; None detects it."""
+    base: str | None = None
+    """The text that the edit was written against, where `original` is newer: the edit is merged three-way."""
     base_sha256: str | None = None
+    conflicts: Literal["error", "markers"] = "error"
+    """What becomes of lines that both the edit and the newer file changed."""
     encoding: str = "utf-8"
     strategy: Strategy = "auto"
     model: str | None = None

@@ -24,7 +24,7 @@ KINDS_BY_STATUS: Mapping[int, tuple[type[ApplyError], ...]] = {
     404: (errors.NotFound, errors.UnknownModel),
     405: (errors.MethodNotAllowed,),
     408: (errors.RequestTimeout,),
-    409: (errors.StaleBase,),
+    409: (errors.StaleBase, errors.EditConflict),
     413: (errors.TooLarge, errors.ContextLimitExceeded),
     415: (errors.UnsupportedMediaType,),
     422: (errors.RequestError, errors.ResultError),

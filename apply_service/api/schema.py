@@ -90,8 +90,17 @@ class EditOptions(RequestModel):
     path: str | None = Field(None, description="The file's name; tells the language. Nothing is opened.")
     language: str | None = Field(None, description="The file's language, where its name does not tell.")
     format: str | None = Field(None, description="Format of the update; left out, it is detected.")
+    base: str | None = Field(
+        None,
+        description="The text that the edit was made for, where the file is newer: the edit is applied to it, and "
+        "merged three-way with the file.",
+    )
     base_sha256: Sha256 | None = Field(
-        None, description="Hash of the bytes that the edit was made for; another original is refused as stale."
+        None,
+        description="Hash of the bytes that the edit was made for; another original (or `base`) is refused as stale.",
+    )
+    conflicts: Literal["error", "markers"] = Field(
+        "error", description="Of lines that both the file and the edit changed since `base`: refuse, or write both."
     )
     strategy: Strategy = Field("auto", description="Who decides: `exact` the program, `model` the target.")
     drafter: str | None = Field(

@@ -28,6 +28,7 @@ import mcp_types as protocol
 from mcp.server.lowlevel import Server
 
 from apply_service.disk.backups import BackupStore
+from apply_service.disk.encodings import FileEncoding, encoding_of, refuse_new_characters
 from apply_service.disk.files import FileWrite, SourceFile, read_as_judged
 from apply_service.disk.paths import Roots
 from apply_service.errors import (
@@ -99,7 +100,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "base_sha256": _text(
         "Hash of the file the edit was made for; another one is refused.", pattern="^[0-9a-fA-F]{64}$"
     ),
-    "encoding": _text("What the file is encoded in.", default="utf-8"),
+    "encoding": _text("What the file is encoded in. Left out, it is found out, and a guess is told."),
 }
 KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "string": ((str,), "a string"),
@@ -125,7 +126,8 @@ class EditCall:
     reading: str | None = None
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
     base_sha256: str | None = None
-    encoding: str = "utf-8"
+    encoding: str | None = None
+    """None: it is found out."""
 
 
 Status = Literal["written", "created", "unchanged", "dry_run", "asked", "refused"]
@@ -201,7 +203,8 @@ class FileEditor:
         lock = self._locks.setdefault(target, anyio.Lock())
         async with lock:
             source = await anyio.to_thread.run_sync(self._read, target, call)
-            text = decode(source.data, call.encoding)
+            encoding = encoding_of(source.data) if call.encoding is None else FileEncoding(call.encoding)
+            text = decode(source.data, encoding.name)
             root = next(root for root in self._roots.folders if target.is_relative_to(root))
             request = ApplyRequest(
                 text.text,
@@ -218,9 +221,13 @@ class FileEditor:
             try:
                 result = await self._apply(request)
             except NeedsMoreContext as error:
+                error.remedy += encoding.hint
                 if not error.readings:
                     raise
                 return EditOutcome(call.path, "asked", error, original=text.text)
+            refuse_new_characters(encoding, text.text, result.merged_code)
+            if encoding.is_guess:
+                result = replace(result, verdicts=(*result.verdicts, encoding.verdict))
             refused = tuple(v for v in result.verdicts if is_refused(v.check, v.severity, call.on_verdict))
             status: Status = "written" if result.edits else "unchanged"
             if _doubt_of(result) and call.on_verdict.get(DOUBT) != "warn":
@@ -424,7 +431,7 @@ def _fields(outcome: EditOutcome) -> dict[str, Any]:
     if isinstance(result, ApplyError):
         error = {name: value for name, value in result.as_dict().items() if name != "readings"}
         return {"path": outcome.path, "status": outcome.status, "diff": "", "verdicts": [], "error": error, **asked}
-    same = ("strategy", "model", "confidence", "confidence_kind", "source_sha256", "result_sha256")
+    same = ("strategy", "model", "confidence", "confidence_kind", "source_sha256", "result_sha256", "encoding")
     return {
         "path": outcome.path,
         "status": outcome.status,

@@ -31,7 +31,11 @@ class MergePiece(NamedTuple):
 def three_way(
     base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], *, diff: Diff = diff_lines, touching: bool = True
 ) -> Iterator[MergePiece]:
-    """Yield the pieces of the merge, in order.  `touching`: changes right beside each other are a conflict too."""
+    """Yield the pieces of the merge, in order.
+
+    `touching`: changes right beside each other are a conflict too; where one inserts, blank lines between them do not
+    count.
+    """
     changes = [list(diff(base, side)) for side in (ours, theirs)]
     done = [0, 0]  # changes of each side that are behind us
     shift = [0, 0]  # how far each side is ahead of the base
@@ -40,7 +44,13 @@ def three_way(
         low = high = min(changes[k][done[k]].a0 for k in (0, 1) if done[k] < len(changes[k]))
         yield _piece(at, shift, base[at:low])
         found: list[list[ChangedLines]] = [[], []]
-        while (k := _next_side(changes, done, low, high, touching=touching)) is not None:
+        is_insertion = False
+        while True:
+            ends = (high, _past_blanks(base, high)) if touching else (high - 1, high - 1)
+            k = _next_side(changes, done, low, ends, is_insertion=is_insertion)
+            if k is None:
+                break
+            is_insertion = changes[k][done[k]].a0 == changes[k][done[k]].a1
             change = changes[k][done[k]]
             found[k].append(change)
             done[k] += 1
@@ -60,15 +70,32 @@ def _piece(low: int, shift: Sequence[int], texts: Sequence[str]) -> MergePiece:
     return MergePiece(tuple(texts), range(low, high), *(range(low + ahead, high + ahead) for ahead in shift))
 
 
+def _past_blanks(base: Sequence[str], at: int) -> int:
+    """Return the first row from `at` on that is not empty."""
+    while at < len(base) and not base[at]:
+        at += 1
+    return at
+
+
 def _next_side(
-    changes: Sequence[Sequence[ChangedLines]], done: Sequence[int], low: int, high: int, *, touching: bool
+    changes: Sequence[Sequence[ChangedLines]],
+    done: Sequence[int],
+    low: int,
+    ends: tuple[int, int],
+    *,
+    is_insertion: bool,
 ) -> int | None:
-    """Return the side whose next change belongs to the stretch from `low` to `high`; None where neither does."""
+    """Return the side whose next change belongs to the stretch from `low` on; None where neither does.
+
+    `ends`: the last row at which such a change begins, and the last one where it or the change before only inserts,
+    since the order of two insertions is not known then.
+    """
     for k in (0, 1):
         if done[k] == len(changes[k]):
             continue
-        start = changes[k][done[k]].a0
-        if start < high or start == low or (touching and start == high):
+        change = changes[k][done[k]]
+        end = ends[1] if is_insertion or change.a0 == change.a1 else ends[0]
+        if change.a0 == low or change.a0 <= end:
             return k
     return None
 

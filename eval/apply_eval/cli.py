@@ -71,6 +71,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     says = "edits of a repository's own history, in two minutes: how many the service gets right, in one sentence"
     _add_quick(add_command("quick", _quick, says))
+    _add_chats(
+        add_command("chats", _chats, "replies in a repository's chat histories, beside the commits that they made")
+    )
     _add_mine(add_command("mine", _mine, "real edits out of a local git history, with lazy snippets"))
     _add_merge(add_command("merge", _merge, "the deterministic merger on a data set"))
 
@@ -130,18 +133,47 @@ def _add_quick(add: Add) -> None:
 
 
 def _quick(arguments: argparse.Namespace) -> int:
-    from apply_eval.merge import shipped_threshold  # loads the grammars
-    from apply_eval.run import run  # loads the engine
-
     until, wanted = time.monotonic() + QUICK_S, MineFilter(max_lines=QUICK_MAX_LINES)
     out: Path = arguments.out or Path(tempfile.mkdtemp(prefix="apply-eval-"))
     found = mine(arguments.repo, filters=wanted, limit=arguments.limit, seed=arguments.seed, styles="mixed")
     write_records(out / "edits.jsonl", found)
     options = {"data": out / "edits.jsonl", "timeout": QUICK_EDIT_S, "out": out}
-    options["confidence-threshold"] = shipped_threshold()  # below it the service doubts its answer
     options |= {name: getattr(arguments, name) for name in ("strategy", "target", "seed")}
+    return _run_as_served(options, until=until)
+
+
+# -- chats -------------------------------------------------------------------------------------------------------------
+def _add_chats(add: Add) -> None:
+    add("repo", type=Path, nargs="?", default=Path(), metavar="REPO", help="a local git repository (default: here)")
+    add("--limit", type=positive, metavar="N", help="only the first N edits")
+    strategy_help = "who decides (default: %(default)s, as the service does)"
+    add("--strategy", choices=get_args(Strategy), default="auto", help=strategy_help)
+    add("--target", default="embedded", metavar="NAME", help="embedded, a folder, or a Hugging Face id")
+    add("--timeout", type=float, default=120.0, metavar="S", help="deadline of an answer (default: %(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="of the order and of the intervals")
+    out_help = "folder of the replies, results and report (default: a new one for temporary files)"
+    add("--out", type=Path, metavar="FOLDER", help=out_help)
+
+
+def _chats(arguments: argparse.Namespace) -> int:
+    from apply_eval.chats import find_edits, tell_counts
+
+    found = find_edits(arguments.repo, limit=arguments.limit)
+    print("\n".join(tell_counts(found.counts)))
+    out: Path = arguments.out or Path(tempfile.mkdtemp(prefix="apply-eval-"))
+    write_records(out / "edits.jsonl", found.records)
+    options = {name: getattr(arguments, name) for name in ("strategy", "target", "timeout", "seed")}
+    return _run_as_served({"data": out / "edits.jsonl", "out": out, **options}, chats=found.counts)
+
+
+def _run_as_served(options: dict[str, Any], **more: Any) -> int:
+    """A run of the service as it ships: it doubts what is below the merger's threshold."""
+    from apply_eval.merge import shipped_threshold  # loads the grammars
+    from apply_eval.run import run  # loads the engine
+
+    options["confidence-threshold"] = shipped_threshold()
     words = [f"--{name}={value}" for name, value in options.items()]
-    return run(build_parser().parse_args(["run", *words, "--no-plain", "--fresh"]), until=until)
+    return run(build_parser().parse_args(["run", *words, "--no-plain", "--fresh"]), **more)
 
 
 # -- data sets ---------------------------------------------------------------------------------------------------------

@@ -90,6 +90,11 @@ MORE_COLUMNS: Mapping[str, Column] = {
     "n_refused": Column("refused", count, "samples with a typed error in place of an answer: not exact, never silent"),
     "n_late": Column("late", count, "of these, their deadline passed: the sentence says not finished"),
     "n_crashed": Column("crashed", count, "samples on which the contestant crashed: not exact, never silent"),
+    "right_unseen": Column(
+        "right unseen",
+        share,
+        "share of scored samples that are right, with no finding and no confidence below the threshold",
+    ),
     "same_but_blanks": Column(
         "but for blanks", share, "answers right apart from blank lines and white space at line ends"
     ),

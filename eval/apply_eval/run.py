@@ -6,7 +6,7 @@ import argparse
 import math
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,10 @@ FAILED, INTERRUPTED = 1, 130
 OWN_DATA = "data.jsonl"
 
 
-def run(arguments: argparse.Namespace, *, until: float = math.inf) -> int:
+def run(arguments: argparse.Namespace, *, until: float = math.inf, chats: Mapping[str, Any] | None = None) -> int:
     """Open, measure, write.  What is done when it stops is kept, whatever stops it.  With `until` (of
-    `time.monotonic`) no sample is begun after it, and one sentence is printed in place of the table."""
+    `time.monotonic`) no sample is begun after it, and one sentence is printed in place of the table.  `chats`: the
+    counts of the chats that the data comes from, for the results."""
     options = options_of(arguments)
     if arguments.fresh:
         for name in (ROWS, OWN_DATA, RESULTS, REPORT):  # what a run has written there, nothing else
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace, *, until: float = math.inf) -> int:
         plan = plan_of(options, names=names, data=start["data"], sample_ids=ids, model=contest.model)
         with RowsFile(arguments.out / ROWS, plan) as file:
             file.add_session({**start, "model": contest.model, "plain": contest.plain})
-            return _measure(arguments, records, contest, file, until)
+            return _measure(arguments, records, contest, file, until, chats)
 
 
 def options_of(arguments: argparse.Namespace) -> RunOptions:
@@ -103,6 +104,7 @@ def _measure(
     contest: contests.Contest,
     file: RowsFile,
     until: float,
+    chats: Mapping[str, Any] | None,
 ) -> int:
     turns = schedule([record.id for record in records], list(contest.runners), seed=arguments.seed)
     loop = Loop({record.id: record for record in records}, contest.runners, file, until=until)
@@ -120,9 +122,11 @@ def _measure(
         return INTERRUPTED
     summary = SummaryOptions(arguments.seed, arguments.confidence_threshold, arguments.price_per_hour)
     results = build_results(file.record, [facts_of(record) for record in records], summary, plain=contest.plain)
+    if chats is not None:
+        results["chats"] = chats
     path = write_results(arguments.out, results)
     report = write_report(read_results(arguments.out), arguments.out)
-    if until < math.inf:
+    if until < math.inf or chats is not None:
         print("\n".join(verdict_sentence(figures) for figures in results["summary"].values()))
     else:
         print_results(results)

@@ -111,9 +111,11 @@ def _main_figures(
     """The fields that are also given by group, and their intervals."""
     scored = [row for row in cells.values() if row.is_scored]
     answered = [row for row in scored if row.outcome == "answered"]
+    threshold = options.confidence_threshold
     shares = {
         "exact_match": [row.exact for row in scored],
-        "silent_errors": [is_silent(row, options.confidence_threshold) for row in scored],
+        "right_unseen": [row.exact and not is_flagged(row.findings, row.confidence, threshold) for row in scored],
+        "silent_errors": [is_silent(row, threshold) for row in scored],
     }
     medians = {
         "tok_s": _known(answered, "tok_s"),
@@ -204,6 +206,8 @@ def cost_per_million(tok_s: float | None, price_per_hour: float | None) -> float
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------
+KEPT_BY_GROUP = ("exact_match", "right_unseen", "silent_errors", "speedup_vs_plain")
+"""Figures whose intervals are given by group."""
 WAYS: Mapping[str, Callable[[SampleFacts], Sequence[str]]] = {
     "by_language": lambda fact: (fact.language,),
     "by_size": lambda fact: (fact.size,),
@@ -228,7 +232,7 @@ def _groups(
         for key in order:
             figures, intervals = _main_figures({i: cells[i] for i in members[key] if i in cells}, plain, options)
             del figures["speedup_end_to_end"]
-            kept = {name: intervals[name] for name in ("exact_match", "silent_errors", "speedup_vs_plain")}
+            kept = {name: intervals[name] for name in KEPT_BY_GROUP}
             found[way][key] = figures | {"intervals": _as_lists(kept)}
     return found
 

@@ -175,6 +175,7 @@ def test_groups() -> None:
     assert set(found["by_language"]["go"]) == {
         "n_scored",
         "exact_match",
+        "right_unseen",
         "silent_errors",
         "tok_s",
         "chars_s",

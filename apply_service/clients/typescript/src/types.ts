@@ -18,8 +18,15 @@ export interface NativeRequest {
   language?: string | null;
   /** Format of the update; left out, it is detected. */
   format?: string | null;
-  /** Hash of the bytes that the edit was made for; another original is refused as stale. */
+  /**
+   * The text that the edit was made for, where the file is newer: the edit is applied to it, and merged three-way
+   * with the file.
+   */
+  base?: string | null;
+  /** Hash of the bytes that the edit was made for; another original (or `base`) is refused as stale. */
   base_sha256?: string | null;
+  /** Of lines that both the file and the edit changed since `base`: refuse, or write both. */
+  conflicts?: "error" | "markers";
   /** Who decides: `exact` the program, `model` the target. */
   strategy?: "auto" | "model" | "exact";
   /** Drafter by name, or two as `merged_edit+suffix`. Changes the speed, never the answer. */
@@ -385,6 +392,7 @@ export type ErrorCode =
   | "check_failed"
   | "context_limit"
   | "deadline_exceeded"
+  | "edit_conflict"
   | "empty_update"
   | "engine_failure"
   | "error"
