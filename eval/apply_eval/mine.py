@@ -23,6 +23,8 @@ from apply_service.syntax.languages import language_of_path
 
 OWN_EDITS = Path(__file__).parent / "fixtures" / "own_edits.jsonl"
 """Edits of this project that ship with the package."""
+OWN_PROMPTS = OWN_EDITS.with_name("prompts.txt")
+"""Free prompts, one a line."""
 ROOT = Path(__file__).resolve().parents[2]
 OWN_LIMIT, OWN_MAX_LINES = 24, 100
 """Of the default data of a run: minutes on two cores."""

@@ -53,14 +53,10 @@ def write_report(results: RunResults, folder: Path) -> Path:
 
 def render_report(results: RunResults) -> str:
     """The page's text."""
-    loader = PackageLoader("apply_eval", "templates")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     values = results.values
     model, server, start = values["plan"]["model"], values["plan"]["server"], values["provenance"] or {}
-    page = environment.get_template("page.html.jinja").render(
-        style=Markup((Path(__file__).parent / "templates" / "style.css").read_text(encoding="utf-8")),
+    return render_page(
+        "page.html.jinja",
         title=f"apply-eval: {model['name'] if model else server['url'] if server else 'no model'}",
         notes=notes(values),
         values=values,
@@ -80,7 +76,16 @@ def render_report(results: RunResults) -> str:
         samples=samples(results),
         headings=HEADINGS,
     )
-    return page + "\n"
+
+
+def render_page(template: str, **values: Any) -> str:
+    """The text of a page: a template with its values and our style."""
+    loader = PackageLoader("apply_eval", "templates")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    style = Markup((Path(__file__).parent / "templates" / "style.css").read_text(encoding="utf-8"))
+    return environment.get_template(template).render(style=style, **values) + "\n"
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,7 @@ from apply_eval.report import REPORT, write_report
 from apply_eval.results import RESULTS, ROWS, build_results, read_results, write_results
 from apply_eval.rows import RowsFile, facts_of, read_rows_file
 from apply_eval.runners import RequestOptions
-from apply_eval.services import ServerOptions
+from apply_eval.services import ServerOptions, read_api_key
 from apply_eval.summary import SummaryOptions
 from apply_eval.target import TargetOptions
 from apply_service.errors import ApplyError, InvalidField
@@ -71,13 +70,7 @@ def options_of(arguments: argparse.Namespace) -> RunOptions:
     strategy: Strategy = arguments.strategy or ("model" if arguments.server is None else "auto")
     server = None
     if arguments.server is not None:
-        key: str | None = arguments.api_key
-        if key is not None and key.startswith("env:"):
-            name, key = key.removeprefix("env:"), os.environ.get(key.removeprefix("env:"))
-            if key is None:
-                message = f"the environment has no {name}"
-                raise InvalidField(message, value=name, remedy="set it, or give the key itself")
-        server = ServerOptions(arguments.server, arguments.dialect, arguments.model, key)
+        server = ServerOptions(arguments.server, arguments.dialect, arguments.model, read_api_key(arguments.api_key))
     own: dict[str, Any] = {n: getattr(arguments, n) for n in ("device", "dtype", "window", "kv_cache_mb")}
     # A contestant that decides parts of a file can't be compared with one that writes all of it.
     windows = "context" if strategy == "model" else "auto"
@@ -127,7 +120,7 @@ def _measure(
             stopped = error
     if isinstance(stopped, KeyboardInterrupt) and not file.record.rows:
         return INTERRUPTED
-    summary = SummaryOptions(arguments.seed, arguments.confidence_threshold)
+    summary = SummaryOptions(arguments.seed, arguments.confidence_threshold, arguments.price_per_hour)
     results = build_results(file.record, [facts_of(record) for record in records], summary, plain=contest.plain)
     if chats is not None:
         results["chats"] = chats
