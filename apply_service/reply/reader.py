@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from apply_service.errors import UnknownEditFormat
+from apply_service.merge.siblings import expand_lists
 from apply_service.merge.signed import is_signed
 from apply_service.registry import EDIT_FORMATS
 from apply_service.reply.clean import Called
@@ -110,6 +111,7 @@ def _read(opened: OpenReply, name: str) -> FoundEdit:
         edit = opened.edit(name, found.read())
     elif name == SNIPPET:
         edit = read_snippet(opened)
+        edit = replace(edit, update=expand_lists(reply.original, edit.update, reply.language))
     else:
         edit = replace(read_snippet(opened), format=name)
     if opened.called is not None:
