@@ -1,7 +1,7 @@
-"""`POST /v1/responses`: OpenAI's Responses in their simplest form, one tagged message in and one text out.
+"""Serves `POST /v1/responses`: OpenAI's Responses in their simplest form, one tagged message in and one text out.
 
-Nothing is stored, and no tool is called.  The edit is read as that of a chat (`chat_edit`).  Streams hold their text
-back, and errors are those of OpenAI's other paths (`openai`).
+Nothing is stored, and no tool is called.  `chat_edit` reads the edit, as it reads that of a chat.  `openai` says when
+streams send their text, and what errors look like.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ResponsesRequest(OpenAIBody):
 
 
 class ResponsesAnswer(AnswerPart):
-    """The merged file as a response of OpenAI's; fields that OpenAI has besides are at their defaults."""
+    """The merged file as one of OpenAI's responses; OpenAI's other fields have their defaults."""
 
     id: str
     object: Literal["response"]
@@ -179,6 +179,6 @@ class ResponsesReply(OpenAIReply):
     **documented(PATH, ResponsesRequest, ResponsesAnswer, EVENTS, OPENAI), summary="Apply one edit, as a response"
 )
 async def responses(request: Request) -> Response:
-    """The input holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted;
-    anything else is refused: `not_an_edit`."""
+    """The input holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted.
+    Anything else is refused: `not_an_edit`."""
     return await apply_chat(request, ResponsesRequest, ResponsesReply)
