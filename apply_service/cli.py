@@ -227,6 +227,8 @@ def build_parser() -> ArgumentParser:
     command.add_argument("--root", action="append", metavar="FOLDER", help=text)
     text = "serve streamable HTTP at this address, below /mcp, instead of stdio; callers need a key"
     command.add_argument("--listen", metavar="HOST:PORT", help=text)
+    text = "offer edits under this name too, which agents know from their vendors; may be given twice"
+    command.add_argument("--tool", action="append", choices=["str_replace_based_edit_tool", "apply_patch"], help=text)
     text = "who decides: auto (default), model, or exact, which never loads a model"
     command.add_argument("--strategy", choices=("auto", "model", "exact"), metavar="NAME", help=text)
     _add_settings(command, ("engine", "command", "backups"), ("keys_file", "allow_open"))
