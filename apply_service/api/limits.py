@@ -1,8 +1,8 @@
 """Limits requests: how many, how many at once, how many bytes, and how long a body may take.
 
 Four limits are answered 429 with `Retry-After`: requests of a key per minute, requests of a key at once, all requests
-at once, and the bytes of all their bodies.  All but the last are checked before the body is read.  No key can use up the
-share of another.  A body that takes too long is answered 408, so that slow clients can't hold their places.  `service`
+at once, and the bytes of all their bodies.  All but the last are checked before the body is read.  No key can use up
+the share of another.  A body that takes too long is answered 408, so slow clients can't hold their places.  `service`
 limits the queues of edits, and a ticket keeps the edit's deadline.
 
 Refusals by key, path, method or media type are answered before the body is read.  uvicorn would then read the body to
