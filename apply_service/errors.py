@@ -1,4 +1,4 @@
-"""All errors of the service, as one tree.  `api.errors` has their HTTP statuses.
+"""Defines all errors of the service, as one tree.  `api.errors` has their HTTP statuses.
 
 ApplyError
 |-- RequestError    the caller can mend it
@@ -21,8 +21,8 @@ REPORT_LOG = f"{REPORT_FAULT} with what its log says"
 
 
 class ApplyError(Exception):
-    """Base of the tree.  `code` is stable.  `value` is the offending value, `limit` what is allowed, `remedy` what the
-    caller can do."""
+    """Base of the tree.  `code` is stable.  `value` is the offending value, `limit` what is allowed, and `remedy` what
+    the caller can do."""
 
     code: ClassVar[str] = "error"
     usual_remedy: ClassVar[str] = ""
@@ -40,11 +40,11 @@ class ApplyError(Exception):
         self.limit = limit
         self.remedy = remedy or self.usual_remedy
         self.readings: list[dict[str, object]] = []
-        """Of an edit that is not clear: what it may mean, as answers tell it; `reading` takes one."""
+        """What an unclear edit may mean: its readings, in the form of answers.  A request takes one by `reading`."""
         self.failures: list[dict[str, object]] = []
-        """Of an edit whose quotes do not fit: each such part, as answers tell it."""
+        """The parts of an edit whose quotes do not fit the file, in the form of answers."""
         self.source_sha256 = ""
-        """The SHA-256 of the file that these speak of."""
+        """The SHA-256 of the file that `failures` are about."""
 
     def as_dict(self) -> dict[str, object]:
         """Return the fields of the error in JSON."""
@@ -54,7 +54,8 @@ class ApplyError(Exception):
 
 
 def shorten(value: object, max_chars: int) -> str:
-    """Return an error's value or limit for people: a text as it is, anything else as JSON, cut after `max_chars`."""
+    """Return an error's value or limit for people.  A text stays as it is, anything else becomes JSON; both are cut
+    after `max_chars`."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= max_chars else text[:max_chars] + "..."
 
@@ -125,8 +126,9 @@ class SettingsError(ApplyError, code="bad_setting"): """A setting is unknown or 
 
 
 def missing_extra(what: str, extra: str) -> MissingDependency:
-    """`what` needs packages that a plain install leaves out.  The remedy works wherever this package came from: pip
-    takes the installed one and adds what the extra names.  Where uv has made the environment, it has no pip."""
+    """Return the error that `what` needs packages that a plain install leaves out.  Its remedy works for any kind of
+    installation: pip keeps the installed package and adds what the extra names.  An environment made by uv has no
+    pip, so uv is named there."""
     install = f"{sys.executable} -m pip install" if find_spec("pip") else f"uv pip install --python {sys.executable}"
     command = f"{install} 'apply-service[{extra}]'"
     return MissingDependency(f"{what}, which a plain install leaves out.", value=extra, remedy=f"Run: {command}")
