@@ -66,6 +66,19 @@ class UsageOut(AnswerPart):
         return cls(**(counts | dict.fromkeys(nullable & stats.unknown)))
 
 
+class RepairAnswer(BaseModel):
+    """A call that fits the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    update: str = Field(description="The call, of the same kind, with quotes that stand in the file once.")
+    format: str = Field(description="Its format, as declared or detected.")
+    fits: bool = Field(description="Whether the call fitted as it was sent.")
+    mended: list[str] = Field(description="The parts whose quotes were mended.")
+    already_applied: bool = Field(description="Whether the file has all of it already.")
+    source_sha256: str = Field(description="Hash of the file that the call fits.")
+
+
 class NativeAnswer(AnswerPart):
     """The merged file, and all that tells how far it can be trusted."""
 

@@ -267,6 +267,11 @@ def _xx32(data: bytes, seed: int = 0) -> int:
     return int(xxh32_intdigest(data, seed=seed))
 
 
+def usual_anchor(number: int, line: str) -> str:
+    """Return the line's number and hash as most tools write them."""
+    return f"{number}:{_xx32(_bare(line)) & 255:02x}"
+
+
 def _letters(anchor: Anchor, line: str) -> bool:
     """Tell whether the hash is the one in letters, of the line without white space."""
     seed = 0 if any(map(str.isalnum, line)) else anchor.line

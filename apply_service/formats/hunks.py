@@ -401,9 +401,10 @@ def _find_lost(file: FileLines, hunk: QuotedHunk, n_lost: int, trust: Trust) -> 
         raise error
     trust.guess(f"{hunk.label}: its lines are not in the file; the most similar ones were taken:\n{shown}")
     trust.failures.append(explain(file, hunk, found))
-    if len(found) > 1 and found[0].score - found[1].score < CLEAR_MARGIN:
+    if not _is_clear(found):
         trust.note(f"{hunk.label}: several places are similar")
-    return found[0]
+    new = _rebased(file, hunk, found[0]) if _is_clear(found) and found[0].score >= MIN_NEXT else None
+    return found[0]._replace(new=None if new is None else tuple(new))
 
 
 DOUBTS = {
@@ -430,16 +431,21 @@ def explain(file: FileLines, hunk: QuotedHunk, places: Sequence[Place]) -> Failu
     ]
     differing = next(((text, line, row) for text, line, row in pairs if text != line), (None, None, None))
     quoted, found, row = differing
-    is_clear = len(places) == 1 or best.score - places[1].score >= CLEAR_MARGIN
-    told = _next_edit(file, hunk, best) if is_clear and best.score >= MIN_NEXT else None
+    told = _next_edit(file, hunk, best) if _is_clear(places) and best.score >= MIN_NEXT else None
     return Failure(hunk.label, candidates, quoted, found, None if row is None else row + 1, told)
+
+
+def _is_clear(places: Sequence[Place]) -> bool:
+    """Tell whether the first place is clearly liker than the second."""
+    return len(places) == 1 or places[0].score - places[1].score >= CLEAR_MARGIN
 
 
 def _next_edit(file: FileLines, hunk: QuotedHunk, place: Place) -> str | None:
     """Return the edit that quotes the file at a place and says what the hunk says; None where that can't be told."""
-    new = _rebased(file, hunk, place)
-    if new is None:
+    items = _rebased(file, hunk, place)
+    if items is None:
         return None
+    new = [file.lines[item] if isinstance(item, int) else item[0] for item in items]
     original = [*file.lines, ""] if file.has_final_newline else list(file.lines)
     quotes = quote_changes(original, [*original[: place.start], *new, *original[place.end :]])
     if not quotes:
@@ -448,13 +454,13 @@ def _next_edit(file: FileLines, hunk: QuotedHunk, place: Place) -> str | None:
     return json.dumps(edits[0] if len(edits) == 1 else edits, ensure_ascii=False)
 
 
-def _rebased(file: FileLines, hunk: QuotedHunk, place: Place) -> list[str] | None:
-    """Return the lines of a place after the hunk's changes to the file's own lines; None where a change touches what
-    the quote has otherwise than the file."""
+def _rebased(file: FileLines, hunk: QuotedHunk, place: Place) -> list[int | tuple[str, int]] | None:
+    """Return what becomes of a place by the hunk's changes to the file's own lines; None where a change touches what
+    the quote has otherwise than the file.  Rows of the file stay, texts with their line of the update are new."""
     quoted = zip(hunk.old, place.rows, strict=True)
     reindent = Reindent.of([(text, file.lines[row]) for text, row in quoted if row is not None], hunk.new)
     rows = iter(place.rows)
-    out: list[str] = []
+    out: list[int | tuple[str, int]] = []
     at = place.start
     for is_kept, run in groupby(hunk.lines, key=lambda line: line.kind == "context"):
         lines = list(run)
@@ -464,21 +470,20 @@ def _rebased(file: FileLines, hunk: QuotedHunk, place: Place) -> list[str] | Non
                 if row is not None:
                     reindent.pass_line(line.text, file.lines[row])
             end = max((row + 1 for row in places if row is not None), default=at)
-            out += file.lines[at:end]
+            out += range(at, end)
             at = end
             continue
         gone = range(at, at + len(places))
         if places != list(gone) or (gone and not {at, gone.stop}.intersection(range(place.end)) <= {*place.rows}):
             return None  # the quote leaves lines out inside what goes, or right beside it
         changed = _changed_run(file, lines, gone, reindent)
-        if changed is None:
-            return None
-        passed = _passed_blanks(file, place, at, changed) if not gone else 0
-        if passed is None:
+        passed = None if changed is None else 0 if gone else _passed_blanks(file, place, at, changed)
+        if changed is None or passed is None:
             return None  # the quote leaves lines out right where new ones go
-        out += [*file.lines[at : at + passed], *changed]
+        out += range(at, at + passed)
+        out += zip(changed, (line.update_line for line in lines if line.kind == "add"), strict=True)
         at += len(gone) + passed
-    return [*out, *file.lines[at : place.end]]
+    return [*out, *range(at, place.end)]
 
 
 def _passed_blanks(file: FileLines, place: Place, at: int, new: Sequence[str]) -> int | None:
@@ -546,6 +551,9 @@ class _Canvas:
             self._trust.doubt(f"{hunk.label}: repeats an earlier change")
             return
         self._drawn.add(key)
+        if place.new is not None:
+            self._draw_stretch(hunk.label, place, place.new)
+            return
         reindent = Reindent({})
         if place.likeness >= Likeness.EDGES:
             quoted = zip(hunk.old, place.rows, strict=True)
@@ -579,6 +587,19 @@ class _Canvas:
             gap, is_new_gap = row + 1, True
         if hunk.old_lacks_newline or hunk.new_lacks_newline:
             self._end_file(hunk, place)
+
+    def _draw_stretch(self, label: str, place: Place, items: Sequence[int | tuple[str, int]]) -> None:
+        """Write what a misquoted stretch becomes."""
+        at, new = place.start, list[LineOp]()
+        for item in (*items, place.end):
+            if not isinstance(item, int):
+                text, update_line = item
+                self._update_lines[update_line] = text
+                new.append(LineOp("take", None, update_line, text))
+                continue
+            self._dropped |= dict.fromkeys(range(at, item), label)
+            self._added[item] += new
+            at, new = item + 1, []
 
     def _end_file(self, hunk: QuotedHunk, place: Place) -> None:
         """Take in what the hunk says of the newline at the end of the file."""
