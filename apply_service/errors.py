@@ -69,7 +69,7 @@ class MethodNotAllowed(RequestError, code="method_not_allowed"): """The path doe
 class UnsupportedMediaType(RequestError, code="unsupported_media_type"): """The body is not declared as JSON."""
 class RequestTimeout(RequestError, code="request_timeout"): """The client took too long to send its body."""
 class Unauthorized(RequestError, code="unauthorized"): """The API key is missing or not one of the service's."""
-class OriginRefused(RequestError, code="origin_refused"): """A web page of this origin, or by this host name, may not call the service."""
+class OriginRefused(RequestError, code="origin_refused"): """Web pages of this origin, or under this host name, may not call the service."""
 class EmptyUpdate(RequestError, code="empty_update"): """Neither an update nor an instruction was sent."""
 class UnknownField(RequestError, code="unknown_field"): """The request has a field that does not exist."""
 class InvalidField(RequestError, code="invalid_field"): """A field is missing, of the wrong type, or out of range."""
@@ -100,7 +100,7 @@ class StreamReplaced(ResultError, code="stream_replaced"): """The text that was 
 
 class ServiceError(ApplyError, code="service_error"): """The service cannot answer now."""
 class Overloaded(ServiceError, code="overloaded"): """The queue is full."""
-class RateLimited(ServiceError, code="rate_limited"): """The caller has sent as many requests as its key may for now."""
+class RateLimited(ServiceError, code="rate_limited"): """The caller's key has no requests left for now."""
 class DeadlineExceeded(ServiceError, code="deadline_exceeded"): """The deadline passed first."""
 class Cancelled(ServiceError, code="cancelled"): """The caller went away or cancelled."""
 class EngineFailure(ServiceError, code="engine_failure", remedy=REPORT_FAULT): """The engine crashed on this request; others go on."""
@@ -111,7 +111,7 @@ class RemoteFailure(ServiceError, code="remote_failure"): """The server that run
 class FileError(ApplyError, code="file_error"): """A file cannot be used."""
 class FileNotReadable(FileError, code="file_not_readable"): """The file cannot be read, or is no regular file."""
 class FileNotWritable(FileError, code="file_not_writable"): """The file, its folder or the place for backups cannot be written."""
-class FileChanged(FileError, code="file_changed"): """The file is no longer what it was when it was read, or since the edit."""
+class FileChanged(FileError, code="file_changed"): """The file was changed after it was read, or after the edit."""
 class NoBackup(FileError, code="no_backup"): """There is no edit of this file to take back."""
 class OutsideRoots(FileError, code="outside_roots"): """The file is not under a folder that edits are allowed in."""
 

@@ -174,7 +174,7 @@ class PromptFormat(Protocol):
         """
 
     def constraint(self, job: EditJob) -> Constraint | None:
-        """Return a constraint to outputs whose lines are all lines of the sources.
+        """Return the constraint that every output line is a line of the sources.
 
         Return None if this vocabulary or format can't be constrained that way.
         """

@@ -448,8 +448,8 @@ def with_new_names(environment: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def own_places(settings: Settings, *, config: str | Path | None = None) -> tuple[Path, ...]:
-    """Return the places of state, configuration and keys: the platform's usual ones and those in force.  No edit for
-    somebody else may reach them.  `config`: as for `load_settings`."""
+    """Return the places of state, configuration and keys: the platform's usual ones, and the ones in use.  No edit
+    for somebody else may reach them.  `config`: as for `load_settings`."""
     named = [config if config is not None else with_new_names(os.environ).get(CONFIG_VARIABLE), settings.keys_file]
     places = [settings.state_path, *(Path(name).expanduser() for name in named if name)]
     with suppress(RuntimeError):  # a user without a home has no usual places

@@ -74,7 +74,7 @@ class Outcome:
     agreement: bool | None = None
     confidence: float | None = None
     line_logprobs: Mapping[int, float] | None = None
-    """For each line of the merged text, the target's least log probability of a decision; None without a target."""
+    """The target's least log probability of a decision in each line of the merged text; None without a target."""
     windows: tuple[LineRange, ...] = ()
     """The lines of the original that the target decided; empty if it decided all."""
     note: str = ""

@@ -241,7 +241,7 @@ class Verdict:
     side: Literal["merged", "original"] = "merged"
     """The text that has these lines."""
     question: str = ""
-    """The question to ask a person, for a doubt.  `message` tells a model what to show."""
+    """The question to ask a person, for a doubt; `message` tells a model what to show."""
 
     @property
     def is_pass(self) -> bool:
@@ -357,9 +357,9 @@ class Hunk:
     end_edit: int
     """One past the last."""
     confidence: float | None
-    """The chance that the hunk is right; null if there is no figure.  The answer's `confidence_kind` tells its kind.
-    If a program decided, it is the chance of all readings that change these lines in the same way.  If a target
-    decided, it follows from its least probability at a decision in these lines or the one after."""
+    """The chance that the hunk is right; null if there is no figure, and `confidence_kind` tells what it is.
+    If a program decided, it is the chance of all readings that change these lines in the same way.
+    If a target decided, it follows from its least probability at a decision in these lines or the one after."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ limits the queues of edits, and a ticket keeps the edit's deadline.
 
 Refusals by key, path, method or media type are answered before the body is read.  uvicorn would then read the body to
 its end, whatever its length.  So the outermost layer reads only a bounded part of it and lets the connection close.
-That part is read because a client that still sends when the connection is reset may not see the answer.
+It reads that part for clients that are still sending: they might miss the answer if the connection were reset.
 """
 
 from __future__ import annotations

@@ -299,7 +299,7 @@ class OpenAIErrors(ErrorShape):
     model = OpenAIErrorBody
 
     def status(self, kind: type[ApplyError]) -> int:
-        """Return OpenAI's status: 400 where the native API has 422, and for a context that is too long."""
+        """Return OpenAI's status: 400 for a context that is too long, and for all that is 422 in the native API."""
         status = super().status(kind)
         return 400 if status == 422 or issubclass(kind, ContextLimitExceeded) else status
 
