@@ -175,7 +175,7 @@ class ResponsesReply(OpenAIReply):
         return {**self._fixed, "status": "completed", "output": output, **more}
 
     def _call_of(self, result: ApplyResult) -> dict[str, Any] | None:
-        """Return the edit as a call of `apply_patch`; None where it is not wanted, or nothing changes."""
+        """Return the edit as a call of `apply_patch`; None if the client does not want one or nothing changes."""
         if not (isinstance(self._call, ResponsesRequest) and self._call.wants_call):
             return None
         path = self._call.apply_service.path or "file"
