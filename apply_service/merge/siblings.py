@@ -35,7 +35,7 @@ class Bracket(NamedTuple):
     has_semicolon: bool
 
 
-class Entry(NamedTuple):
+class ListEntry(NamedTuple):
     """An entry of a list: the white space before it, and its text."""
 
     lead: str
@@ -138,9 +138,9 @@ def _is_subscript(text: str, bracket: Bracket) -> bool:
     return text[bracket.start] == "[" and (before.isalnum() or before in "_)]")
 
 
-def _parts(text: str, bracket: Bracket, language: str | None) -> list[Entry | None]:
+def _parts(text: str, bracket: Bracket, language: str | None) -> list[ListEntry | None]:
     """Return the entries of a list, None for each marker; empty where it is no list, or stands for itself."""
-    parts: list[Entry | None] = []
+    parts: list[ListEntry | None] = []
     for raw in _segments(text, bracket):
         body = raw.strip()
         while (comment := _COMMENT.match(body)) is not None and _is_mark(comment[0], language):
@@ -149,7 +149,7 @@ def _parts(text: str, bracket: Bracket, language: str | None) -> list[Entry | No
         if body in DOTS:
             parts.append(None)
         elif body:
-            parts.append(Entry(raw[: len(raw) - len(raw.lstrip())], body))
+            parts.append(ListEntry(raw[: len(raw) - len(raw.lstrip())], body))
     is_list = not bracket.has_semicolon
     if text[bracket.start] == "{":
         is_list = is_list and all(entry is None or _ENTRY.match(entry.text) for entry in parts)
@@ -180,7 +180,7 @@ def _is_mark(comment: str, language: str | None) -> bool:
 
 
 def _written_out(
-    original: str, own: Bracket, update: str, bracket: Bracket, parts: Sequence[Entry | None]
+    original: str, own: Bracket, update: str, bracket: Bracket, parts: Sequence[ListEntry | None]
 ) -> str | None:
     """Return the content of the snippet's list with the file's entries; None where it needs nothing, or can't be
     told."""
@@ -199,14 +199,14 @@ def _written_out(
     return text + ("," if ends_with_comma else "") + tail
 
 
-def _known_entries(original: str, own: Bracket, segments: Sequence[str]) -> list[Entry]:
+def _known_entries(original: str, own: Bracket, segments: Sequence[str]) -> list[ListEntry]:
     """Return the entries of the file's list; none where it is no list."""
     known = [entry for entry in _parts(original, own, None) if entry is not None]
     is_whole = len(known) == sum(bool(one.strip()) for one in segments)
     return known if is_whole and (len(known) > 1 or "\n" not in "".join(entry.text for entry in known)) else []
 
 
-def _merged(known: Sequence[Entry], parts: Sequence[Entry | None]) -> list[Entry] | None:
+def _merged(known: Sequence[ListEntry], parts: Sequence[ListEntry | None]) -> list[ListEntry] | None:
     """Return the file's entries with those of the snippet; None where entries would go that nobody speaks of."""
     entries = list(known)
     at, is_free = 0, False
@@ -224,20 +224,20 @@ def _merged(known: Sequence[Entry], parts: Sequence[Entry | None]) -> list[Entry
         if place < at or (place > at and not is_free):
             return None
         if not _is_left_out(part.text):
-            entries[place] = Entry(entries[place].lead, part.text)
+            entries[place] = ListEntry(entries[place].lead, part.text)
         at, is_free = place + 1, False
     return entries if is_free or at == len(entries) else None
 
 
-def _insert(entries: list[Entry], at: int, text: str, known: Sequence[Entry]) -> None:
+def _insert(entries: list[ListEntry], at: int, text: str, known: Sequence[ListEntry]) -> None:
     """Put a new entry among the others, with white space before it as they have it."""
     first, other = known[0].lead, known[-1].lead if len(known) > 1 else known[0].lead or " "
     if at == 0 and entries:
-        entries[0] = Entry(other, entries[0].text)
-    entries.insert(at, Entry(first if at == 0 else other, text))
+        entries[0] = ListEntry(other, entries[0].text)
+    entries.insert(at, ListEntry(first if at == 0 else other, text))
 
 
-def _place(entries: Sequence[Entry], name: str) -> int:
+def _place(entries: Sequence[ListEntry], name: str) -> int:
     return next((k for k, entry in enumerate(entries) if entry.name == name), -1)
 
 
