@@ -200,40 +200,6 @@ class DraftEngine:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftContext:
-    """What every drafter is made from.
-
-    `open_draft_engine` gives the configured draft model, and loads it on first use; None if none is configured.
-    `max_new_tokens` is the limit of the output.  `learnt` says what the target accepted of earlier drafts: accepted and
-    rejected tokens by kind of draft, the latest most; drafters add to it.
-    """
-
-    sources: DraftSources
-    prompt_ids: Sequence[int] = ()
-    open_draft_engine: Callable[[], DraftEngine] | None = None
-    max_new_tokens: int = 0
-    learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
-
-
-class Drafter(Protocol):
-    """One object per request.  `propose` and `observe` are called in turn until the end; then `close`, in any case.
-
-    A drafter never changes what is decoded, only how fast.
-    """
-
-    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """Return at most `limit` tokens expected after `output_ids`, possibly none.  Every call gets the same, grown
-        list."""
-
-    def observe(self, n_accepted: int, next_id: int) -> None:
-        """Learn that `n_accepted` tokens of the last draft were accepted, and that the target then chose `next_id`."""
-
-    def close(self) -> None:
-        """Free what the drafter holds (a draft model's session).  A second call does nothing."""
-
-
-# -- engine ------------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
 class SamplingParams:
     """Greedy at temperature 0, else Gumbel-max sampling.
 
@@ -244,6 +210,45 @@ class SamplingParams:
     seed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class DraftContext:
+    """What every drafter is made from.
+
+    `open_draft_engine` gives the configured draft model, and loads it on first use; None if none is configured.
+    `max_new_tokens` is the limit of the output.  `learnt` says what the target accepted of earlier drafts: accepted and
+    rejected tokens by kind of draft, the latest most; drafters add to it.  `sampling` is how the target chooses.
+    """
+
+    sources: DraftSources
+    prompt_ids: Sequence[int] = ()
+    open_draft_engine: Callable[[], DraftEngine] | None = None
+    max_new_tokens: int = 0
+    learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
+    sampling: SamplingParams = SamplingParams()
+
+
+class Drafter(Protocol):
+    """One object per request.  `begin` is called once, `propose` and `observe` in turn until the end; then `close`, in
+    any case.
+
+    A drafter never changes what is decoded, only how fast.
+    """
+
+    def begin(self, session: Session) -> None:
+        """Take the target's session, which has just been opened.  A drafter may look into its slots, not move it."""
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
+        """Return at most `limit` tokens expected after `output_ids`, possibly none.  Every call gets the same, grown
+        list."""
+
+    def observe(self, verification: Verification) -> None:
+        """Learn what the target made of the last draft, as far as the pass had room for it."""
+
+    def close(self) -> None:
+        """Free what the drafter holds (a draft model's session).  A second call does nothing."""
+
+
+# -- engine ------------------------------------------------------------------------------------------------------------
 @dataclass(eq=False)
 class Session:
     """One sequence in an engine.  It owns `slots` until it is closed, which calls `release` once; leaving it as a
@@ -329,11 +334,13 @@ class Verification:
     `choices` [n_accepted + 1]: the accepted draft tokens, then the target's own next token.  `logprobs`
     [n_accepted + 1]: natural log of each choice's probability before masking, at temperature 1, and 0 where the target
     was not asked; None where the engine can't say.  After the pass the session holds the prompt, `last_id` and the
-    accepted tokens, nothing else.
+    accepted tokens, nothing else.  `beyond` [n_draft - n_accepted]: what the target would choose next if the rejected
+    tokens were right; none where the engine can't say.
     """
 
     choices: Sequence[int]
     logprobs: Sequence[float] | None
+    beyond: Sequence[int] = ()
 
     @property
     def n_accepted(self) -> int:

@@ -38,13 +38,25 @@ COPY_DRAFTERS = {
     "original_snippet": "apply_service.drafting.copy:OriginalSnippet",
     "merged_edit": "apply_service.drafting.copy:MergedEdit",
 }
-NOVEL_DRAFTERS = {
+LOOKUP_DRAFTERS = {
     "prompt_lookup": "apply_service.drafting.lookup:PromptLookup",
     "suffix": "apply_service.drafting.lookup:Suffix",
-    "draft_model": "apply_service.drafting.model:DraftModel",
 }
-DRAFTERS = {"none": "apply_service.drafting.drafter:NoDraft", **COPY_DRAFTERS, **NOVEL_DRAFTERS}
-"""`drafting.drafter` chains a copy drafter with one for novel text: `merged_edit+suffix`."""
+HEADS: dict[str, str] = {}
+"""What drafts inside the target's engine: `drafting.written:HeadDrafter` asks it."""
+NOVEL_DRAFTERS = {
+    "lookahead": "apply_service.drafting.lookahead:Lookahead",
+    "draft_model": "apply_service.drafting.model:DraftModel",
+    **dict.fromkeys(HEADS, "apply_service.drafting.written:HeadDrafter"),
+}
+NO_DRAFTS = "none"
+DRAFTERS = {
+    NO_DRAFTS: "apply_service.drafting.drafter:NoDraft",
+    **COPY_DRAFTERS,
+    **LOOKUP_DRAFTERS,
+    **NOVEL_DRAFTERS,
+}
+"""`drafting.drafter` chains one of each kind, in this order: `merged_edit+suffix`, `merged_edit+suffix+draft_model`."""
 
 
 def resolve(table: dict[str, str], name: str) -> Any:

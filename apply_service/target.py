@@ -269,14 +269,15 @@ def open_decoding(
     longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
     room = max(len(sources.predicted.ids) + 1, min(longest, left))
     max_new_tokens = room if request.max_tokens is None else request.max_tokens
-    context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens, target.learnt)
+    sampling = SamplingParams(request.temperature, request.seed)
+    context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens, target.learnt, sampling)
     return Decoding(
         engine=target.engine,
         prompt_ids=prompt_ids,
         drafter=open_drafter(drafter, context, constraint),
         max_new_tokens=max_new_tokens,
         stop_ids=prompt_format.stop_ids,
-        sampling=SamplingParams(request.temperature, request.seed),
+        sampling=sampling,
         constraint=constraint,
         find_stop=prompt_format.stop_finder(job),
         deadline=deadline or Deadline(),

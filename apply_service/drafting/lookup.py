@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apply_service.drafting.drafter import Counts, LearningDrafter, worthwhile_length
-from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, TokenIds
+from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, TokenIds, Verification
 
 Positions = npt.NDArray[np.int64]
 MAX_MATCH = 32
@@ -93,9 +93,9 @@ class PromptLookup(LookupDrafter):
         self._pointer = int(ahead[0] if len(ahead) else starts[-1])
         return self._pointer, ""
 
-    def observe(self, n_accepted: int, next_id: int) -> None:
-        self._pointer += n_accepted + 1
-        super().observe(n_accepted, next_id)
+    def observe(self, verification: Verification) -> None:
+        self._pointer += verification.n_accepted + 1
+        super().observe(verification)
 
 
 class Suffix(LookupDrafter):
