@@ -210,11 +210,35 @@ class SamplingParams:
     seed: int = 0
 
 
+class DraftWriter(Protocol):
+    """Writes drafts in one sequence."""
+
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+        """Return at most `n_tokens` tokens expected after `output_ids`, the last of which the target has not read."""
+
+
+class DraftHead(Protocol):
+    """What drafts inside the target's engine, from its hidden states or with its layers.
+
+    `most`: tokens of a draft.  `cost`: the share of a pass of the target that each of them costs.
+    """
+
+    name: str
+    most: int
+
+    @property
+    def cost(self) -> float: ...
+
+    def open(self, session: Session, sampling: SamplingParams) -> DraftWriter:
+        """Return a writer for a session of the target whose prompt is read.  It looks into the session's slots."""
+
+
 @dataclass(frozen=True, slots=True)
 class DraftContext:
     """What every drafter is made from.
 
     `open_draft_engine` gives the configured draft model, and loads it on first use; None if none is configured.
+    `head`: the one that the target's engine has.
     `max_new_tokens` is the limit of the output.  `learnt` says what the target accepted of earlier drafts: accepted and
     rejected tokens by kind of draft, the latest most; drafters add to it.  `sampling` is how the target chooses.
     """
@@ -225,6 +249,7 @@ class DraftContext:
     max_new_tokens: int = 0
     learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
     sampling: SamplingParams = SamplingParams()
+    head: DraftHead | None = None
 
 
 class Drafter(Protocol):

@@ -24,6 +24,7 @@ from apply_service.protocols import (
     Constraint,
     DraftContext,
     DraftEngine,
+    DraftHead,
     EditJob,
     Engine,
     PromptFormat,
@@ -131,6 +132,8 @@ class Runtime:
     default_drafter: str = "merged_edit+suffix"
     has_draft_model: bool = False
     """Whether its targets can draft with a smaller model."""
+    head: str | None = None
+    """The head that the first of the models has."""
     windows: str = "auto"
     confirm_threshold: float | None = None
     choose_threshold: float | None = None
@@ -167,6 +170,8 @@ class Target:
     """
     calibration: Calibration | None = None
     windows: str = "context"
+    head: DraftHead | None = None
+    """What drafts inside its engine, if anything does."""
     learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
     """What it accepted of drafts so far (`DraftContext.learnt`)."""
 
@@ -270,7 +275,9 @@ def open_decoding(
     room = max(len(sources.predicted.ids) + 1, min(longest, left))
     max_new_tokens = room if request.max_tokens is None else request.max_tokens
     sampling = SamplingParams(request.temperature, request.seed)
-    context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens, target.learnt, sampling)
+    context = DraftContext(
+        sources, prompt_ids, target.open_draft_engine, max_new_tokens, target.learnt, sampling, target.head
+    )
     return Decoding(
         engine=target.engine,
         prompt_ids=prompt_ids,

@@ -19,6 +19,7 @@ from apply_service.registry import (
     LOOKUP_DRAFTERS,
     NO_DRAFTS,
     NOVEL_DRAFTERS,
+    head_of,
     resolve,
 )
 
@@ -38,11 +39,6 @@ def drafter_names(*, has_draft_model: bool, head: str | None = None) -> Iterator
     for parts in product(*(("", *kind) for kind in KINDS)):
         if any(parts) and not missing & {*parts}:
             yield "+".join(filter(None, parts))
-
-
-def head_of(name: str) -> str | None:
-    """Return the part of a drafter's name that drafts inside the target's engine; None if there is none."""
-    return next((part for part in name.split("+") if part in HEADS), None)
 
 
 def check_drafter(name: str, *, has_draft_model: bool, head: str | None = None) -> None:

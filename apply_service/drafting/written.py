@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from apply_service.drafting.drafter import Counts, LearningDrafter, worthwhile_length
-from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext
+from apply_service.errors import UnsupportedParameter
+from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftWriter, Session
 
 WRITTEN_PRIOR: Counts = (4.0, 1.0)
 
@@ -34,3 +35,33 @@ class WritingDrafter(LearningDrafter):
     def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
         """Return at most `n_tokens` tokens that may follow; none if nothing can be said here."""
         raise NotImplementedError
+
+
+class HeadDrafter(WritingDrafter):
+    """Drafts what the head of the target's engine writes, once the prompt is read.  Raises UnsupportedParameter: the
+    target has none."""
+
+    def __init__(self, context: DraftContext) -> None:
+        head = context.head
+        if head is None:
+            message, remedy = "this model has no head that drafts", "name another drafter, or the service's first model"
+            raise UnsupportedParameter(message, remedy=remedy)
+        super().__init__(context, head.name, most=head.most, least=head.cost)
+        self._head, self._sampling = head, context.sampling
+        self._session: Session | None = None
+        self._writer: DraftWriter | None = None
+
+    def begin(self, session: Session) -> None:
+        self._session = session
+
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+        session = self._session
+        if session is None or session.length < len(session.prompt_ids) - 1 + len(output_ids):
+            return []  # the pass that reads the end of the prompt writes its first token too
+        if self._writer is None:
+            self._writer = self._head.open(session, self._sampling)
+        return self._writer.write(output_ids, n_tokens)
+
+    def close(self) -> None:
+        """Free the head's keys and values."""
+        self._session = self._writer = None
