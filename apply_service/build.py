@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from apply_service.drafting.drafter import check_drafter
+from apply_service.drafting.recent import RecentOutputs
 from apply_service.engine.record import KINDS, UNTRAINED, Kind, ModelRecord
 from apply_service.errors import (
     ModelNotLoadable,
@@ -176,9 +177,10 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     from apply_service.prompts.by_model import open_gguf_format, open_prompt_format
 
     source = _source(name, settings)
+    recent = RecentOutputs() if settings.prefix_cache_mb else None  # what keeps no prompt keeps no output either
     if runs_on_llama_cpp(source, settings):
         llama = load_llama(name, settings)
-        return Target(name, llama, open_gguf_format(source, llama.model))
+        return Target(name, llama, open_gguf_format(source, llama.model), recent=recent)
     engine: Engine
     head: DraftHead | None = None
     if runs_on_numpy(source, settings):
@@ -206,6 +208,7 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
         calibration=record.calibration,
         windows=record.windows,
         head=head,
+        recent=recent,
     )
 
 

@@ -238,7 +238,7 @@ class DraftContext:
     """What every drafter is made from.
 
     `open_draft_engine` gives the configured draft model, and loads it on first use; None if none is configured.
-    `head`: the one that the target's engine has.
+    `head`: the one that the target's engine has.  `earlier`: what the target wrote lately for this file and caller.
     `max_new_tokens` is the limit of the output.  `learnt` says what the target accepted of earlier drafts: accepted and
     rejected tokens by kind of draft, the latest most; drafters add to it.  `sampling` is how the target chooses.
     """
@@ -250,6 +250,7 @@ class DraftContext:
     learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
     sampling: SamplingParams = SamplingParams()
     head: DraftHead | None = None
+    earlier: Sequence[Sequence[int]] = ()
 
 
 class Drafter(Protocol):

@@ -18,6 +18,7 @@ from apply_service.decoding.known import KnownText, Scored
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Step
 from apply_service.drafting.drafter import NoDraft, open_drafter
+from apply_service.drafting.recent import RecentOutputs
 from apply_service.engine.record import DEFAULT_THRESHOLDS, KINDS, Calibration, Kind, Thresholds
 from apply_service.errors import ContextLimitExceeded, Truncated, UnsupportedParameter
 from apply_service.protocols import (
@@ -172,6 +173,8 @@ class Target:
     windows: str = "context"
     head: DraftHead | None = None
     """What drafts inside its engine, if anything does."""
+    recent: RecentOutputs | None = None
+    """What it wrote lately; None: it keeps nothing."""
     learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
     """What it accepted of drafts so far (`DraftContext.learnt`)."""
 
@@ -194,6 +197,9 @@ class Target:
                 Writing(self, stack.enter_context(open_decoding(job, request, self, drafter, deadline))) for job in jobs
             ]
             yield from _written(writings, is_streamed=is_streamed)
+        for job, writing in zip(jobs, writings, strict=True):
+            if self.recent is not None:
+                self.recent.keep(request.owner, job.path, writing.decoding.output_ids)
         return [writing.result() for writing in writings]
 
     def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
@@ -276,7 +282,14 @@ def open_decoding(
     max_new_tokens = room if request.max_tokens is None else request.max_tokens
     sampling = SamplingParams(request.temperature, request.seed)
     context = DraftContext(
-        sources, prompt_ids, target.open_draft_engine, max_new_tokens, target.learnt, sampling, target.head
+        sources,
+        prompt_ids,
+        target.open_draft_engine,
+        max_new_tokens,
+        target.learnt,
+        sampling,
+        target.head,
+        () if target.recent is None else target.recent.of(request.owner, job.path),
     )
     return Decoding(
         engine=target.engine,
