@@ -18,11 +18,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch.nn import functional as F  # noqa: N812
 
+from apply_service.engine.attention import PackedPass
+from apply_service.engine.kv_cache import SlotPool, round_up
+from apply_service.engine.layout import pack
 from apply_service.engine.memory import free_bytes, refuse_too_large
 from apply_service.engine.sampling import gumbel_noise
-from apply_service.engine.torch_local import TorchEngine
+from apply_service.engine.torch_local import KEY_GRAIN, TorchEngine
 from apply_service.errors import ModelNotLoadable
-from apply_service.protocols import DraftHead, DraftWriter, SamplingParams, Session
+from apply_service.protocols import DraftHead, DraftWriter, Prefill, SamplingParams, Session
 from apply_service.registry import HEADS, resolve
 
 ROWS_AT_ONCE = 512
@@ -40,6 +43,23 @@ def open_head(name: str, engine: TorchEngine, model: Path, folder: Path | None) 
     """
     head: DraftHead = resolve(HEADS, name).load(engine, model, folder)
     return head
+
+
+@torch.no_grad()
+def read_text(engine: TorchEngine, ids: Sequence[int]) -> Sequence[torch.Tensor]:
+    """Return the states [n, d] of one text, without a session: the inputs of all layers, and the last one's output,
+    normed."""
+    pool = SlotPool(engine.pool.shape, round_up(len(ids), KEY_GRAIN))
+    parts = [Prefill(Session([*ids, 0], range(pool.n_slots)), len(ids))]
+    layout = pack(parts, len(ids), n_vocab=engine.n_vocab, n_keys=lambda *_: pool.n_slots, query_grain=1)
+    output = engine.model.base_model(
+        input_ids=torch.tensor([list(ids)], device=engine.device),
+        position_ids=torch.tensor(layout.positions, device=engine.device)[None],
+        use_cache=False,
+        apply_pass=PackedPass(pool, layout.segments),
+        output_hidden_states=True,
+    )
+    return [states[0] for states in output.hidden_states]
 
 
 class Head(torch.nn.Module):

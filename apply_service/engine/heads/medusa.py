@@ -80,11 +80,14 @@ class Medusa(Head):
 
     def logits(self, states: torch.Tensor, n_tokens: int) -> torch.Tensor:
         """Return what the first heads say after each of the target's last states [n, d] -> [n, n_tokens, vocab]."""
-        found = []
-        for head in cast("list[MedusaLayers]", list(self.heads)[:n_tokens]):
-            said, vocabulary = head(states), head.vocabulary
-            found.append(self.engine.head(said[None]) if vocabulary is None else vocabulary(said))
-        return torch.stack(found, 1)
+        return torch.stack([self.say(states, k) for k in range(min(n_tokens, len(self.heads)))], 1)
+
+    def say(self, states: torch.Tensor, k: int) -> torch.Tensor:
+        """Return what head `k` says after each of these states [n, d] -> [n, vocab]."""
+        head = cast(MedusaLayers, self.heads[k])
+        said, vocabulary = head(states), head.vocabulary
+        found: torch.Tensor = self.engine.head(said[None]) if vocabulary is None else vocabulary(said)
+        return found
 
     def open(self, session: Session, sampling: SamplingParams) -> DraftWriter:
         return MedusaWriter(self, session, sampling)

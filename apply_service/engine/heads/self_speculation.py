@@ -15,11 +15,9 @@ from typing import Any, Self
 
 import torch
 
-from apply_service.engine.attention import PackedPass
-from apply_service.engine.kv_cache import SlotPool, round_up
-from apply_service.engine.layout import pack
-from apply_service.engine.torch_local import KEY_GRAIN, TorchEngine
-from apply_service.protocols import DraftWriter, Prefill, SamplingParams, Session, Window
+from apply_service.engine.heads.base import read_text
+from apply_service.engine.torch_local import TorchEngine
+from apply_service.protocols import DraftWriter, SamplingParams, Session, Window
 
 MOST = 6
 N_CALIBRATED = 128
@@ -94,21 +92,9 @@ def exit_engine(engine: TorchEngine, n_layers: int) -> TorchEngine:
 def agreement(engine: TorchEngine, ids: Sequence[int]) -> list[float]:
     """Return, for an exit after each layer but the last, how often it chooses as the whole model does after these
     tokens."""
-    model = engine.model
-    pool = SlotPool(engine.pool.shape, round_up(len(ids), KEY_GRAIN))
-    session = Session([*ids, 0], range(pool.n_slots))
-    parts = [Prefill(session, len(ids))]
-    layout = pack(parts, len(ids), n_vocab=engine.n_vocab, n_keys=lambda *_: pool.n_slots, query_grain=1)
-    where: dict[str, Any] = {"device": engine.device}
-    output = model.base_model(
-        input_ids=torch.tensor([list(ids)], **where),
-        position_ids=torch.tensor(layout.positions, **where)[None],
-        use_cache=False,
-        apply_pass=PackedPass(pool, layout.segments),
-        output_hidden_states=True,
-    )
-    wanted = engine.head(output.last_hidden_state).argmax(-1)
-    exits = [engine.head(model.base_model.norm(states)).argmax(-1) for states in output.hidden_states[1:-1]]
+    states = read_text(engine, ids)
+    wanted = engine.head(states[-1][None]).argmax(-1)
+    exits = [engine.head(engine.model.base_model.norm(one)[None]).argmax(-1) for one in states[1:-1]]
     return [float((one == wanted).float().mean()) for one in exits]
 
 
