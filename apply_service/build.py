@@ -302,7 +302,7 @@ def _vocabulary(source: str) -> Mapping[str, int]:
 def _is_pulled(source: str) -> bool:
     """Tell whether the model's files are the hub client's to find: it is neither the embedded one nor a file or
     folder."""
-    return source != EMBEDDED and not Path(source).expanduser().exists()
+    return source != EMBEDDED and (hub.is_hub_name(source) or not Path(source).expanduser().exists())
 
 
 def _is_installed(package: str) -> bool:

@@ -227,6 +227,8 @@ def build_parser() -> ArgumentParser:
     command.add_argument("--root", action="append", metavar="FOLDER", help=text)
     text = "serve streamable HTTP at this address, below /mcp, instead of stdio; callers need a key"
     command.add_argument("--listen", metavar="HOST:PORT", help=text)
+    text = "offer edits under this name too, which agents know from their vendors; may be given twice"
+    command.add_argument("--tool", action="append", choices=["str_replace_based_edit_tool", "apply_patch"], help=text)
     text = "who decides: auto (default), model, or exact, which never loads a model"
     command.add_argument("--strategy", choices=("auto", "model", "exact"), metavar="NAME", help=text)
     _add_settings(command, ("engine", "command", "backups"), ("keys_file", "allow_open"))
@@ -292,7 +294,7 @@ def _add_apply_options(command: Parser) -> None:
     add("--strategy", metavar="NAME", help=text)
     text = "where FILE is -: its name, which tells the language; nothing is opened"
     add("--stdin-path", metavar="NAME", help=text)
-    add("--encoding", metavar="NAME", help="encoding of FILE (default: utf-8)")
+    add("--encoding", metavar="NAME", help="encoding of FILE (default: UTF-8; where it is not, a guess)")
     add("--language", metavar="NAME", help="language of FILE, where its name does not tell")
     text = "accept or refuse what a check finds; so for fallback, doubt, instruction, reply and other_files"
     add("--on-verdict", action="append", type=_verdict_rule, metavar="CHECK=warn|fail", help=text)

@@ -41,11 +41,16 @@ class ApplyError(Exception):
         self.remedy = remedy or self.usual_remedy
         self.readings: list[dict[str, object]] = []
         """Of an edit that is not clear: what it may mean, as answers tell it; `reading` takes one."""
+        self.failures: list[dict[str, object]] = []
+        """Of an edit whose quotes do not fit: each such part, as answers tell it."""
+        self.source_sha256 = ""
+        """The SHA-256 of the file that these speak of."""
 
     def as_dict(self) -> dict[str, object]:
         """Return the fields of the error in JSON."""
         fields = {name: getattr(self, name) for name in ("code", "message", "value", "limit", "remedy")}
-        return fields | ({"readings": self.readings} if self.readings else {})
+        more = {name: told for name in ("readings", "failures", "source_sha256") if (told := getattr(self, name))}
+        return fields | more
 
 
 def shorten(value: object, max_chars: int) -> str:
@@ -75,6 +80,7 @@ class UnknownReading(RequestError, code="unknown_reading"): """The edit has no s
 class BadEncoding(RequestError, code="bad_encoding"): """The bytes are not in the encoding named, or it cannot hold the result."""
 class NulByte(RequestError, code="nul_byte"): """The text holds a NUL character."""
 class StaleBase(RequestError, code="stale_base"): """The original is not the one the edit was made for."""
+class EditConflict(RequestError, code="edit_conflict"): """The file has changed since its base in the lines that the edit changes."""
 class TooLarge(RequestError, code="too_large"): """Body, original or update exceed a limit of the service."""
 class ContextLimitExceeded(RequestError, code="context_limit"): """File and edit exceed the context of the model."""
 class MalformedEdit(RequestError, code="malformed_edit"): """The update is not of the format it was declared or taken to be."""

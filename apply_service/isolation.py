@@ -1,8 +1,10 @@
 """How processes of ours find modules and programs: never in the current folder, nor in one of the user's project.
 
 Python puts the current folder first on the module path of `python -m` and `python -c`, and the folders of PYTHONPATH
-before its own library.  A file `random.py` in a cloned project would then run in our place.  So every process that we
-start gets `-P`, no PYTHONPATH, and our own folder last.  Windows looks for programs in the current folder first, and so
+before its own library.  Build tools put names there that are no folders, for hooks of their own, as setuptools does for
+an installation with `-e`; by Python's rules such a name is a folder of the current one.  A file `random.py` in a cloned
+project would then run in our place.  So every process that we start gets `-P`, no PYTHONPATH, no name that is not
+absolute, and our own folder last.  Windows looks for programs in the current folder first, and so
 does `shutil.which` there: `find_program` does not.
 """
 
@@ -19,14 +21,17 @@ HOME = str(Path(__file__).resolve().parent.parent)
 
 
 def leave_current_folder() -> None:
-    """Take the current folder off this process's module path, unless the package itself or the interpreter's own
-    library lies there."""
+    """Take the current folder, and what is named from there, off this process's module path, unless the package itself
+    or the interpreter's own library lies there."""
     here, library = _real(os.curdir), _real(sysconfig.get_path("stdlib"))
     # The current folder, of `python -m` or of PYTHONPATH, stands before the library; installed packages behind it.
     places = [_real(entry) for entry in sys.path]
     stop = places.index(library) if library in places else len(places)
-    is_foreign = [place == here != HOME and at < stop for at, place in enumerate(places)]
-    sys.path[:] = [entry for entry, is_left_out in zip(sys.path, is_foreign, strict=True) if not is_left_out]
+    sys.path[:] = [
+        entry
+        for at, (entry, place) in enumerate(zip(sys.path, places, strict=True))
+        if place == HOME or (os.path.isabs(entry) and (place != here or at >= stop))
+    ]
 
 
 def has_current_folder() -> bool:
@@ -37,8 +42,8 @@ def has_current_folder() -> bool:
 def python_command(module: str, function: str = "main") -> list[str]:
     """Return the beginning of a command line that runs a function of one of our modules; its arguments follow.  To be
     started with `clean_environment`."""
-    path = f"[entry for entry in {_additions()!r} if entry not in sys.path]"
-    code = f"import sys; sys.path += {path}; from {module} import {function}; sys.exit({function}())"
+    path = f"dict.fromkeys([*filter(os.path.isabs, sys.path), *{_additions()!r}])"
+    code = f"import os, sys; sys.path[:] = {path}; from {module} import {function}; sys.exit({function}())"
     return [sys.executable, "-P", "-c", code]
 
 
@@ -67,8 +72,8 @@ def _additions() -> list[str]:
     given = [os.curdir, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     if (program := getattr(sys.modules.get("__main__"), "__file__", None)) is not None:
         given.append(os.path.dirname(_real(program)))
-    foreign = set(map(_real, given))
-    return [entry for entry in sys.path if _real(entry) not in foreign and entry != HOME] + [HOME]
+    foreign = {*map(_real, given), HOME}
+    return [entry for entry in sys.path if os.path.isabs(entry) and {_real(entry), entry}.isdisjoint(foreign)] + [HOME]
 
 
 def _real(entry: str) -> str:

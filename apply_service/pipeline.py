@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple, get_args
 
@@ -39,6 +38,7 @@ from apply_service.errors import (
     Truncated,
     UnknownModel,
 )
+from apply_service.formats.carry_over import carry_over
 from apply_service.formats.whole_file import beside_snippet
 from apply_service.merge.rank.doubt import chance_of, chances_of_hunks, choose_reading, other_readings, reading_id
 from apply_service.merge.regions import find_regions
@@ -60,7 +60,7 @@ from apply_service.target import Runtime, Steps
 from apply_service.text.diff import LINE, TextHunk, text_hunks, unified_diff_text
 from apply_service.text.fidelity import (
     SourceText,
-    encode,
+    hash_of,
     normalise,
     ops_from_texts,
     refuse_altered,
@@ -165,7 +165,11 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
     """Validate a request, find its edit in the reply, predict the merge and check it.  Raises ApplyError."""
     watch = Stopwatch()
     source = validate(request, runtime)
-    job = read_edit(request, detect_language(name=request.language, path=request.path))
+    try:
+        job = read_edit(request, detect_language(name=request.language, path=request.path))
+    except ApplyError as error:
+        error.source_sha256 = hash_of(request.original, source) if error.failures else ""
+        raise
     refuse_exchanged(request, job)
     edit = ReadEdit(source, job, needs_target=needs_target(request, job, runtime), seconds=watch.seconds)
     watch.lap("predict_s")
@@ -207,8 +211,11 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
             message = f"`{name}` contains half of a surrogate pair, which is not valid Unicode"
             raise BadEncoding(message, value=name, remedy="send valid Unicode")
     source = SourceText.of(request.original, request.encoding)
+    if request.base is not None:
+        refuse_nul("`base`", request.base)
+        _refuse_base_for_models(request)
     if request.base_sha256 is not None:
-        actual = sha256(encode(request.original, source)).hexdigest()
+        actual = hash_of(request.original if request.base is None else request.base, source)
         if (given := request.base_sha256).lower() != actual:
             message = "the file has changed since the edit was made: its hash is not base_sha256"
             remedy = "read the file again and make a new edit"
@@ -216,11 +223,27 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
     return source
 
 
+def _refuse_base_for_models(request: ApplyRequest) -> None:
+    """Raise InvalidField where a model would decide an edit with a base."""
+    if request.strategy == "model" or not request.update.strip():
+        message, remedy = "an edit with a `base` is merged by a program", "leave out `base`, or send an `update`"
+        raise InvalidField(f"{message}; strategy model and an instruction alone do without", remedy=remedy)
+
+
+def is_made(job: EditJob, merged: str) -> bool:
+    """Tell whether the file has the edit already: every part of it, or every line of a snippet that is sure."""
+    if merged != job.original or not job.update.strip():
+        return False
+    is_snippet = job.format in ("lazy_snippet", "whole_file")
+    return job.prediction.is_made or (is_snippet and job.prediction.certainty is Certainty.CERTAIN)
+
+
 def refuse_bad_values(request: ApplyRequest) -> None:
     """Raises InvalidField if a choice or a number is out of its range."""
     for name, is_good, limit in (
         ("strategy", request.strategy in get_args(Strategy), list(get_args(Strategy))),
         ("constrain", request.constrain in (None, "sources", "none"), ["sources", "none"]),
+        ("conflicts", request.conflicts in ("error", "markers"), ["error", "markers"]),
         ("temperature", 0 <= request.temperature <= MAX_TEMPERATURE, f"0 to {MAX_TEMPERATURE:g}; 0 is greedy"),
         ("max_tokens", request.max_tokens is None or request.max_tokens >= 1, "1 or more"),
     ):
@@ -240,6 +263,11 @@ def refuse_unknown_checks(on_verdict: Mapping[str, str]) -> None:
 def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
     """Return the edit, with the predicted merge.  Raises ApplyError."""
     original, update = normalise(request.original), normalise(request.update)
+    if request.base is not None and normalise(request.base) != original:
+        on_base = read_edit(replace(request, original=request.base, base=None), language)
+        with_markers = request.conflicts == "markers"
+        carried = carry_over(on_base.original, on_base.prediction, original, with_markers=with_markers)
+        return replace(on_base, original=original, prediction=carried)
     of_file = Prediction(keep_all(original), tuple(update.split("\n")), Certainty.CERTAIN, determined=True)
     job = EditJob(original, update, request.instruction, request.path, language, of_file)
     if not update.strip():  # no program can follow an instruction: the original is the draft
@@ -350,6 +378,8 @@ def finish(
         readings=other_readings(
             job.prediction, outcome.merged, path=(request.path or "file") if request.diff else None
         ),
+        failures=job.prediction.failures,
+        already_applied=is_made(job, outcome.merged),
         agreement=outcome.agreement,
         determinism=None if target is None else target.determinism,
         verdicts=verdicts,
@@ -357,8 +387,8 @@ def finish(
         spans=origin_spans(ops, is_from_model=target is not None),
         confidence=confidence.answer,
         confidence_kind=confidence.kind,
-        source_sha256=sha256(encode(request.original, edit.source)).hexdigest(),
-        result_sha256=sha256(encode(merged_code, edit.source)).hexdigest(),
+        source_sha256=hash_of(request.original, edit.source),
+        result_sha256=hash_of(merged_code, edit.source),
         encoding=request.encoding,
         seed=request.seed,
         stats=outcome.stats,

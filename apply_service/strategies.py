@@ -31,7 +31,7 @@ from apply_service.target import (
     sum_stats,
     unused_stats,
 )
-from apply_service.text.fidelity import SourceText
+from apply_service.text.fidelity import SourceText, hash_of
 from apply_service.types import ApplyRequest, Certainty, DecodeStats, LineRange, RanStrategy, TokenEvent, Verdict
 
 LONG_FILE_LINES = 60
@@ -106,7 +106,7 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
             message = no_model if request.strategy == "exact" else f"the model {name} does not follow instructions"
             raise InstructionUnsupported(message, value=request.instruction[:200], remedy=remedy)
         if is_guess and request.strategy == "exact":
-            raise unclear_error(request, job)
+            raise unclear_error(request, edit)
         return Outcome(job.prediction.text, "exact")
     try:
         return (yield from _by_target(request, runtime, edit, deadline))
@@ -119,8 +119,9 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
         raise
 
 
-def unclear_error(request: ApplyRequest, job: EditJob) -> NeedsMoreContext:
+def unclear_error(request: ApplyRequest, edit: ReadEdit) -> NeedsMoreContext:
     """Return the error for an edit without a reading that is likely enough."""
+    job = edit.job
     sure, needed = how_sure(job.prediction)
     reasons = "; ".join(job.prediction.reasons[:MAX_REASONS])
     remedy = (
@@ -130,6 +131,8 @@ def unclear_error(request: ApplyRequest, job: EditJob) -> NeedsMoreContext:
     message = f"the edit does not say clearly what becomes of the file: {reasons}"
     error = NeedsMoreContext(message, value=sure, limit=needed, remedy=remedy)
     path = (request.path or "file") if request.diff else None
+    error.failures = [one.as_dict() for one in job.prediction.failures]
+    error.source_sha256 = hash_of(request.original, edit.source) if error.failures else ""
     error.readings = [asdict(one) for one in all_readings(job.prediction, job.original, path=path)]
     return error
 
@@ -149,7 +152,7 @@ def kind_of(job: EditJob) -> Kind | None:
 
 def needs_target(request: ApplyRequest, job: EditJob, runtime: Runtime) -> bool:
     """Tell whether a target decides: it was asked to, or it may decide such edits."""
-    if request.strategy != "auto":
+    if request.strategy != "auto" or request.base is not None:
         return request.strategy == "model"
     kind = kind_of(job)
     return kind is not None and runtime.may_decide(request.model, kind)

@@ -12,7 +12,7 @@ line ends on the way in, and restores them on the way out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
@@ -141,6 +141,48 @@ class Reading(NamedTuple):
         return "\n".join([op.text for op in self.ops if op.kind != "drop"])
 
 
+ON_THE_WIRE = {"use_attribute_docstrings": True, "extra": "forbid"}
+"""How pydantic reads and describes the parts of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LikePlace:
+    """Lines of the file that a quote may mean."""
+
+    __pydantic_config__ = ON_THE_WIRE
+
+    first: int
+    last: int
+    """The first and the last line; 1-based, inclusive."""
+    likeness: float
+    """How much of the quote stands there: 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A part of an edit whose quote is not in the file, or stands there at several places."""
+
+    __pydantic_config__ = ON_THE_WIRE
+
+    part: str
+    """Which part: "edit 2", "hunk 1", "block 3"."""
+    candidates: tuple[LikePlace, ...] = ()
+    """Up to three places that the quote may mean, the likest first."""
+    quoted: str | None = None
+    """The first line of the quote that is not so in the likest place; null where the quote stands there as it is."""
+    found: str | None = None
+    """The line of the file in its stead; null where the file has none."""
+    line: int | None = None
+    """The number of that line."""
+    next: str | None = None
+    """The smallest edit that says the same and quotes the file right, ready to be sent as `update`; null where it is
+    not clear which place is meant."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the fields as JSON has them."""
+        return asdict(self) | {"candidates": [asdict(place) for place in self.candidates]}
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """A program's merge of an edit: the draft for the target, a second opinion, and sometimes the answer.
@@ -162,6 +204,10 @@ class Prediction:
     """All readings, the chosen one first; empty if there is only one."""
     ends: tuple[str, ...] | None = None
     """The line ends of all written lines but the last, if the edit specifies them.  None: the original decides."""
+    failures: tuple[Failure, ...] = ()
+    """The parts of the edit whose quotes did not fit."""
+    is_made: bool = False
+    """Whether the file has the edit already."""
 
     @property
     def text(self) -> str:
@@ -172,10 +218,6 @@ class Prediction:
     def unplaced(self) -> tuple[int, ...]:
         used = {op.update_line for op in self.ops}
         return tuple(i for i in range(len(self.update_lines)) if i not in used)
-
-
-ON_THE_WIRE = {"use_attribute_docstrings": True, "extra": "forbid"}
-"""How pydantic reads and describes the parts of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +368,11 @@ class ApplyRequest:
     language: str | None = None
     format: str | None = None
     """The name of the edit format; None detects it."""
+    base: str | None = None
+    """The text that the edit was written against, where `original` is newer: the edit is merged three-way."""
     base_sha256: str | None = None
+    conflicts: Literal["error", "markers"] = "error"
+    """What becomes of lines that both the edit and the newer file changed."""
     encoding: str = "utf-8"
     strategy: Strategy = "auto"
     model: str | None = None
@@ -438,6 +484,10 @@ class ApplyResult:
     """Other readings of the edit with a chance to be right, likeliest first."""
     reading: str | None = None
     """The id of this one; None where a model's text is no reading of the edit."""
+    failures: tuple[Failure, ...] = ()
+    """The parts of the edit whose quotes do not fit."""
+    already_applied: bool = False
+    """Whether the file has the edit already, so that nothing changes."""
 
 
 @dataclass(frozen=True, slots=True)

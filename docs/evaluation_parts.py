@@ -16,7 +16,7 @@ from apply_eval.summary import PLAIN
 from docs.tables import table
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
-COMMANDS = ("quick", "run", "merge", "report", "compare")
+COMMANDS = ("quick", "run", "merge", "lossless", "report", "compare")
 WITH_INTERVAL = ("exact_match", "silent_errors", "speedup_vs_plain")
 
 

@@ -28,6 +28,7 @@ LEFT_OUT = (
     "gguf",
     "ray",
 )
+HARNESS = ("quick", "mine", "chats", "merge", "peers", "run", "lossless", "target", "report", "compare")
 RUN = f"""
 import sys
 sys.modules.update(dict.fromkeys({LEFT_OUT!r}))  # their import fails as if they were not there
@@ -98,6 +99,8 @@ def test_the_harness_measures_what_asks_no_model(tmp_path: Path) -> None:
     peers = run("peers", "--data", str(cases), "--out", str(tmp_path / "peers"), module="apply_eval")
     assert peers.returncode == 0, peers.stderr
     assert json.loads((tmp_path / "peers" / "results.json").read_bytes())["total"]["exact"] == 1
+    lossless = run("lossless", "http://127.0.0.1:9", "--plain", "http://127.0.0.1:10", module="apply_eval")
+    assert "The service can't be reached" in lossless.stderr
     merge = run("merge", "--limit", "3", module="apply_eval")
     assert merge.returncode == 0, merge.stderr
     assert " of 3 exact (" in merge.stdout
@@ -126,7 +129,7 @@ def test_help_needs_no_extra(command: tuple[str, ...]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["", "quick", "mine", "merge", "peers", "run", "target", "report", "compare"])
+@pytest.mark.parametrize("command", ["", *HARNESS])
 def test_help_of_the_harness_needs_no_extra(command: str) -> None:
     done = run(*command.split(), "--help", module="apply_eval")
     assert (done.returncode, done.stderr) == (0, "")
@@ -146,4 +149,4 @@ def test_the_base_is_light() -> None:
     """What weighs most is named in extras alone; grammars apart, the base asks for few packages."""
     names = [requirement.split(">")[0].split("[")[0] for requirement in PROJECT["dependencies"]]
     assert not set(names) & set(LEFT_OUT)
-    assert len([name for name in names if not name.startswith("tree-sitter-")]) <= 15
+    assert len([name for name in names if not name.startswith("tree-sitter-")]) <= 16

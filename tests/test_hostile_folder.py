@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import venv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
@@ -226,6 +227,54 @@ def test_a_background_server_does_not_either(trap: Trap, way: tuple[str, ...]) -
     assert trap.marked() == {}
 
 
+# -- names on the module path that are no folders ----------------------------------------------------------------------
+BEFORE_US = {"_winapi", "org"}
+"""Modules that the standard library looks for and does without, while the command line itself is imported."""
+MISSING = BEFORE_US | {"msvcrt", "winreg", "uvloop", "a2wsgi", "orjson", "brotli", "watchfiles"}
+START = "import sys; from apply_service.cli import main; sys.exit(main())"
+
+
+@pytest.fixture
+def hooked(trap: Trap, tmp_path: Path) -> tuple[str, ...]:
+    """The command line in an environment whose module path has the name of a hook, as setuptools puts there for an
+    installation with `-e`; the hostile folder has a folder of that name."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    [packages] = (tmp_path / "venv").glob("lib/python*/site-packages")
+    library = Path(os.__file__).parent
+    installed = [entry for entry in sys.path if os.path.isabs(entry) and not library.is_relative_to(entry)]
+    lines = [isolation.HOME, *installed, "import sys; sys.path.append('__hook__')"]
+    (packages / "those.pth").write_text("\n".join(lines))
+    (trap.folder / "__hook__").mkdir()
+    for name in MISSING:
+        (trap.folder / "__hook__" / f"{name}.py").write_text(TRAP.format(marks=str(trap.marks)))
+    return (str(tmp_path / "venv" / "bin" / "python"), "-P", "-c", START)
+
+
+def test_the_folder_of_a_hook_springs(trap: Trap, hooked: tuple[str, ...]) -> None:
+    trap.run(command=(*hooked[:-1], "import org"))
+    assert [*trap.marked().values()] == [{"org"}]
+
+
+def test_no_name_on_the_module_path_is_looked_for_in_the_current_folder(trap: Trap, hooked: tuple[str, ...]) -> None:
+    trap.run("apply", "shop.py", "update.txt", "--diff", command=hooked)
+    with serving(trap, "serve", command=hooked) as (url, pid):
+        edit_all(url)
+        children = trap.marked().keys() - {pid}
+    anyio.run(edit_by_mcp, trap, hooked, trap.environment)
+    assert set().union(*trap.marked().values()) <= BEFORE_US
+    assert len(children) == 1, "the first command"
+
+
+def test_a_background_server_does_not_look_there(trap: Trap, hooked: tuple[str, ...]) -> None:
+    try:
+        trap.run("start", command=hooked)
+        pid = json.loads(trap.run("status", "--json", command=hooked))["pid"]
+    finally:
+        trap.run("stop", command=hooked)
+    assert pid not in trap.marked()
+
+
+# -- who else uses the package -----------------------------------------------------------------------------------------
 LIBRARY = """
     import sys
     from apply_service.build import build_runtime, open_service
@@ -259,6 +308,16 @@ def test_a_program_leaves_the_current_folder(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(sys, "path", ["", str(tmp_path), other, f"{other}/.."])
     isolation.leave_current_folder()
     assert sys.path == [other]
+
+
+def test_a_program_leaves_what_is_named_from_the_current_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    library = os.path.dirname(os.__file__)
+    monkeypatch.setattr(sys, "path", ["before", library, "behind"])
+    isolation.leave_current_folder()
+    assert sys.path == [library]
 
 
 def test_a_program_that_lies_in_the_current_folder_stays(monkeypatch: pytest.MonkeyPatch) -> None:

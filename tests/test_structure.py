@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -110,6 +111,15 @@ def test_imports_inside_the_merge_point_downward(path: Path) -> None:
     assert here in level, f"{here} has no layer: name one in MERGE_LAYERS"
     for there in {dotted.removeprefix(room_of).split(".")[0] for dotted in imports(path) if dotted.startswith(room_of)}:
         assert there == here or level[there] > level[here], f"{path}: {here} must not import {there}"
+
+
+def test_every_folder_with_modules_is_a_package() -> None:
+    """Else setuptools puts the name of a hook on the module path of an installation with `-e`, and Python takes it for
+    a folder of the current one: see `apply_service.isolation`."""
+    folders = {path.parent for top in (PACKAGE, ROOT / "eval" / "apply_eval") for path in top.rglob("*.py")}
+    assert [folder for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]
+    assert found["namespaces"] is False, "folders of data are no packages either"
 
 
 def test_imports_are_told_by_module(tmp_path: Path) -> None:

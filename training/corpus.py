@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from apply_eval.history import GitRepo
+
 EXCLUDED_REPOSITORIES = frozenset(
     name.lower()
     for name in [
@@ -114,8 +116,6 @@ def read_windows(path: Path) -> Iterator[Edit]:
 def read_history(root: Path) -> Iterator[Edit]:
     """Modified files of the newest commits of a local clone.  Raises ExcludedRepository: the clone's remote is an
     evaluation repository."""
-    from apply_eval.mine import GitRepo  # loads the grammars, which a machine with torch alone lacks
-
     clone = GitRepo(root)
     repo = clone.name
     if is_excluded(repo) or is_excluded(clone.origin):

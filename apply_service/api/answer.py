@@ -19,6 +19,7 @@ from apply_service.types import (
     Certainty,
     ConfidenceKind,
     DecodeStats,
+    Failure,
     FinishReason,
     Hunk,
     LineRange,
@@ -65,6 +66,19 @@ class UsageOut(AnswerPart):
         return cls(**(counts | dict.fromkeys(nullable & stats.unknown)))
 
 
+class RepairAnswer(BaseModel):
+    """A call that fits the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    update: str = Field(description="The call, of the same kind, with quotes that stand in the file once.")
+    format: str = Field(description="Its format, as declared or detected.")
+    fits: bool = Field(description="Whether the call fitted as it was sent.")
+    mended: list[str] = Field(description="The parts whose quotes were mended.")
+    already_applied: bool = Field(description="Whether the file has all of it already.")
+    source_sha256: str = Field(description="Hash of the file that the call fits.")
+
+
 class NativeAnswer(AnswerPart):
     """The merged file and everything that tells how far to trust it."""
 
@@ -82,6 +96,8 @@ class NativeAnswer(AnswerPart):
         description="Other ways to read the edit with a chance of 1% or more, likeliest first, at most five. A request "
         "with `reading` and an id returns that one."
     )
+    failures: list[Failure] = Field(description="The parts of the edit whose quotes do not fit, with a `next` edit.")
+    already_applied: bool = Field(description="Whether the file has the edit already, so that nothing changes.")
     reading: str | None = Field(description="The id of this one; null where a model's text is no reading of the edit.")
     agreement: bool | None = Field(description="Whether the target wrote what the deterministic merge predicted.")
     determinism: Literal["bitwise", "tolerant"] | None = Field(

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import apply_service.errors as errors
 from apply_service.errors import ApplyError, BadEncoding, InvalidField, UnknownField
-from apply_service.types import OtherReading
+from apply_service.types import Failure, OtherReading
 
 KINDS_BY_STATUS: Mapping[int, tuple[type[ApplyError], ...]] = {
     401: (errors.Unauthorized,),
@@ -24,7 +24,7 @@ KINDS_BY_STATUS: Mapping[int, tuple[type[ApplyError], ...]] = {
     404: (errors.NotFound, errors.UnknownModel),
     405: (errors.MethodNotAllowed,),
     408: (errors.RequestTimeout,),
-    409: (errors.StaleBase,),
+    409: (errors.StaleBase, errors.EditConflict),
     413: (errors.TooLarge, errors.ContextLimitExceeded),
     415: (errors.UnsupportedMediaType,),
     422: (errors.RequestError, errors.ResultError),
@@ -58,6 +58,12 @@ class ErrorDetail(_Shape):
     readings: list[OtherReading] = Field(
         default_factory=list,
         description="What an edit that is not clear may mean, likeliest first; only there. `reading` takes one.",
+    )
+    failures: list[Failure] = Field(
+        default_factory=list, description="The parts of an edit whose quotes do not fit; only there."
+    )
+    source_sha256: str | None = Field(
+        default=None, description="SHA-256 of the file that the failures speak of; only beside them."
     )
 
 
@@ -112,8 +118,9 @@ NATIVE = ErrorShape()
 def details_of(error: ApplyError) -> dict[str, Any]:
     """Return the values of `ErrorDetail`."""
     details: dict[str, Any] = {name: _jsonable(value) for name, value in error.as_dict().items()}
-    if error.readings:
-        details["readings"] = error.readings  # diffs are long, and whole
+    for name in ("readings", "failures"):
+        if told := getattr(error, name):
+            details[name] = told  # diffs and edits are long, and whole
     return details
 
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from apply_service.api.answer import VERDICT, BatchAnswer, HunkEvent, NativeAnswer
+from apply_service.api.answer import VERDICT, BatchAnswer, HunkEvent, NativeAnswer, RepairAnswer
 from apply_service.api.calls import this_call
 from apply_service.api.dialect import admissible, documented, read_call, respond, sse_event, state_of, watch_client
 from apply_service.api.errors import NATIVE
 from apply_service.api.schema import BatchRequest, NativeRequest
 from apply_service.batch import BatchResult
+from apply_service.batch.repair import repair_call
 from apply_service.batch.run import apply_edits, apply_patch_request, share_deadline
 from apply_service.errors import ApplyError
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
@@ -65,6 +67,19 @@ async def apply(request: Request) -> Response:
     call = await read_call(request, NativeRequest.parse)
     reply = NativeReply(with_bytes=call.original_b64 is not None)
     return await respond(request, call.to_request(), reply, stream=call.stream)
+
+
+@router.post(**documented("/v1/repair", NativeRequest, RepairAnswer), summary="Mend a call that failed")
+async def repair(request: Request) -> Response:
+    """Returns the same kind of call with quotes that fit the file, or the error of the edit with `failures` that say
+    why it can't. Nothing is applied. Takes search/replace blocks, diffs, patches, JSON edits, conflict markers and
+    lines by number and hash."""
+    service, settings = state_of(request)
+    call = await read_call(request, NativeRequest.parse)
+    edit = admissible(call.to_request(), settings)
+    n_chars = len(edit.original) + len(edit.update)
+    result = await service.call(partial(repair_call, edit), n_chars, timeout_s=settings.default_timeout_s)
+    return Response(RepairAnswer(**asdict(result)).model_dump_json(), media_type="application/json")
 
 
 @router.post(

@@ -1,17 +1,18 @@
 """`POST /v1/responses`: OpenAI's Responses in their simplest form, one tagged message in and one text out.
 
-Nothing is stored, and no tool is called.  The edit is read as that of a chat (`chat_edit`).  Streams hold their text
-back, and errors are those of OpenAI's other paths (`openai`).
+Nothing is stored.  The edit is read as that of a chat (`chat_edit`).  A client that declares the tool `apply_patch`
+gets the edit as a call of it, and no file.  Streams hold their text back, and errors are those of OpenAI's other paths
+(`openai`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from fastapi import APIRouter, Request, Response
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from apply_service.api.answer import AnswerPart
 from apply_service.api.chat_edit import ChatEdit, TagSet, read_chat
@@ -29,7 +30,9 @@ from apply_service.api.openai import (
     usage_of,
 )
 from apply_service.api.schema import RequestModel
+from apply_service.formats.write_call import write_call
 from apply_service.settings import Settings
+from apply_service.text.fidelity import normalise
 from apply_service.types import ApplyResult
 
 PATH = "/v1/responses"
@@ -63,6 +66,10 @@ class TextOptions(RequestModel):
     verbosity: Any = Field(None, description="No effect.")
 
 
+class PatchTool(RequestModel):
+    type: Literal["apply_patch"]
+
+
 class ResponsesRequest(OpenAIBody):
     """An edit, tagged in the user message."""
 
@@ -70,8 +77,10 @@ class ResponsesRequest(OpenAIBody):
     instructions: str | None = Field(None, description="As a system message.")
     max_output_tokens: int | None = Field(None, ge=1, description="Most tokens; a longer answer is refused, never cut.")
     text: TextOptions | None = Field(None, description=NEUTRAL)
-    tools: list[Any] | None = Field(None, max_length=0, description=NEUTRAL)
-    tool_choice: Literal["auto", "none"] | None = Field(None, description=NEUTRAL)
+    tools: list[PatchTool] | None = Field(
+        None, max_length=1, description="`apply_patch`: the answer is a call of it. No other tool is called."
+    )
+    tool_choice: Literal["auto", "none"] | None = Field(None, description="`none`: the answer is the file.")
     include: list[Any] | None = Field(None, max_length=0, description=NEUTRAL)
     top_logprobs: Literal[0] | None = Field(None, description=NEUTRAL)
     prompt: None = Field(None, description=NEUTRAL)
@@ -81,14 +90,25 @@ class ResponsesRequest(OpenAIBody):
     background: Literal[False] | None = Field(None, description=NEUTRAL)
     truncation: Literal["disabled"] | None = Field(None, description=NEUTRAL)
     store: Literal[False] | None = Field(None, description="No effect: nothing is stored.")
-    parallel_tool_calls: Any = Field(None, description="No effect: no tool is called.")
-    max_tool_calls: Any = Field(None, description="No effect: no tool is called.")
+    parallel_tool_calls: Any = Field(None, description="No effect: at most one tool is called.")
+    max_tool_calls: Any = Field(None, description="No effect: at most one tool is called.")
     reasoning: Any = Field(None, description="No effect.")
     stream_options: Any = Field(None, description="No effect.")
 
     @property
     def token_limit(self) -> int | None:
         return self.max_output_tokens
+
+    @property
+    def wants_call(self) -> bool:
+        """Whether the answer is a call of `apply_patch`."""
+        return bool(self.tools) and self.tool_choice != "none"
+
+    @model_validator(mode="after")
+    def _refuse_streamed_call(self) -> Self:
+        if self.wants_call and self.stream:
+            raise ValueError("a call of `apply_patch` is not streamed: leave out `stream`")
+        return self
 
     def read(self, tags: TagSet, max_anchored: int | None) -> ChatEdit:
         messages = [InputMessage(role="user", content=self.input)] if isinstance(self.input, str) else self.input
@@ -105,7 +125,9 @@ class ResponsesAnswer(AnswerPart):
     created_at: int
     status: Literal["completed"]
     model: str = Field(description="The model as it was asked for; `apply_service.model` says which one decided.")
-    output: list[dict[str, Any]] = Field(description="One message with one `output_text`: the whole merged file.")
+    output: list[dict[str, Any]] = Field(
+        description="One message with one `output_text`: the whole merged file; or one `apply_patch_call`."
+    )
     usage: dict[str, Any]
     apply_service: dict[str, Any] = Field(description=REPORT_TEXT)
 
@@ -148,9 +170,22 @@ class ResponsesReply(OpenAIReply):
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": counts["total_tokens"],
         }
-        output = [self._message("completed", self._edit.whole(result.merged_code))]
+        output = [self._call_of(result) or self._message("completed", self._edit.whole(result.merged_code))]
         more = {"usage": usage, "apply_service": report_of(result)}
         return {**self._fixed, "status": "completed", "output": output, **more}
+
+    def _call_of(self, result: ApplyResult) -> dict[str, Any] | None:
+        """Return the edit as a call of `apply_patch`; None where it is not wanted, or nothing changes."""
+        if not (isinstance(self._call, ResponsesRequest) and self._call.wants_call):
+            return None
+        path = self._call.apply_service.path or "file"
+        original, merged = normalise(self._edit.original), normalise(result.merged_code)
+        patch = write_call("v4a_patch", '{"type": "update_file", "path": "", "diff": ""}', original, merged, path)
+        if patch is None:
+            return None
+        name = str(self._place["item_id"]).removeprefix("msg_")
+        made = json.loads(patch)
+        return {"id": f"apc_{name}", "call_id": f"call_{name}", "status": "completed", **made}
 
     def _opening(self) -> Iterator[bytes]:
         response = {**self._fixed, "status": "in_progress", "output": [], "usage": None}

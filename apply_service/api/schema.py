@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable
-from hashlib import sha256
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,7 +17,7 @@ from apply_service.batch import BatchMode, PatchRequest, PatchSource
 from apply_service.errors import ApplyError, InvalidField, StaleBase, TooLarge, UnsupportedParameter
 from apply_service.registry import CHECKS
 from apply_service.strategies import STRATEGY_VERDICTS
-from apply_service.text.fidelity import SourceText, decode, encode
+from apply_service.text.fidelity import SourceText, decode, hash_of
 from apply_service.types import ApplyRequest, Strategy
 
 T = TypeVar("T")
@@ -91,8 +90,17 @@ class EditOptions(RequestModel):
     path: str | None = Field(None, description="The file's name; tells the language. Nothing is opened.")
     language: str | None = Field(None, description="The file's language, where its name does not tell.")
     format: str | None = Field(None, description="Format of the update; left out, it is detected.")
+    base: str | None = Field(
+        None,
+        description="The text that the edit was made for, where the file is newer: the edit is applied to it, and "
+        "merged three-way with the file.",
+    )
     base_sha256: Sha256 | None = Field(
-        None, description="Hash of the bytes that the edit was made for; another original is refused as stale."
+        None,
+        description="Hash of the bytes that the edit was made for; another original (or `base`) is refused as stale.",
+    )
+    conflicts: Literal["error", "markers"] = Field(
+        "error", description="Of lines that both the file and the edit changed since `base`: refuse, or write both."
     )
     strategy: Strategy = Field("auto", description="Who decides: `exact` the program, `model` the target.")
     drafter: str | None = Field(
@@ -156,7 +164,7 @@ class BatchFile(SourceFields):
     def to_source(self) -> PatchSource:
         """Raises InvalidField, BadEncoding or StaleBase."""
         source = self.read()
-        found = sha256(encode(source.text, source)).hexdigest()
+        found = hash_of(source.text, source)
         if self.base_sha256 is not None and self.base_sha256.lower() != found:
             remedy = "read the file again and make a new patch"
             message = "the file has changed since the patch was made: its hash is not base_sha256"

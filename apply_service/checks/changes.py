@@ -131,6 +131,8 @@ SLACK = 1.25
 def find_no_op(answer: CheckInput) -> list[Verdict]:
     """Warn where the answer does not hold the edit: nothing changed, or lines that the update brings are missing."""
     if answer.merged == answer.original:
+        if answer.prediction.is_made:
+            return [Verdict("no_op", "warning", "the file has this edit already: nothing changes")]
         is_empty = answer.prediction.text == answer.original
         said = "the edit changes nothing" if is_empty else "nothing of the edit is in the answer"
         return [Verdict("no_op", "warning", f"{said}: the merged text equals the original")]

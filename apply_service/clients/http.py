@@ -25,9 +25,11 @@ from apply_service.types import (
     ApplyResult,
     Certainty,
     DecodeStats,
+    Failure,
     FinalEvent,
     FinishReason,
     Hunk,
+    LikePlace,
     LineRange,
     OtherReading,
     PassCount,
@@ -243,6 +245,7 @@ def decode_answer(answer: Json) -> ApplyResult:
         "spans": tuple(Span(**span) for span in answer["spans"]),
         "windows": tuple(LineRange(**lines) for lines in answer["windows"]),
         "readings": tuple(OtherReading(**reading) for reading in answer.get("readings", ())),
+        "failures": tuple(map(_decode_failure, answer.get("failures", ()))),
         "hunks": tuple(Hunk(**hunk) for hunk in answer["hunks"]),
         "stats": DecodeStats(**known, unknown=frozenset(counts.keys() - known.keys())),
         "timings_s": {name: s for name, s in timings_s.items() if name not in DECODE_TIMES},
@@ -268,8 +271,14 @@ def decode_error(body: Json) -> ApplyError:
         kinds += kind.__subclasses__()
     kind = {kind.code: kind for kind in reversed(kinds)}.get(error["code"], ServiceError)
     decoded = kind(error["message"], value=error["value"], limit=error["limit"], remedy=error["remedy"])
-    decoded.readings = error.get("readings", [])
+    decoded.readings, decoded.failures = error.get("readings", []), error.get("failures", [])
+    decoded.source_sha256 = error.get("source_sha256") or ""
     return decoded
+
+
+def _decode_failure(failure: Json) -> Failure:
+    places = tuple(LikePlace(**place) for place in failure["candidates"])
+    return Failure(**{**failure, "candidates": places})
 
 
 def _decode_verdicts(verdicts: list[Json]) -> tuple[Verdict, ...]:

@@ -22,8 +22,8 @@ from apply_service.commands.background import choose_server
 from apply_service.commands.output import OK, REFUSED, file_hint
 from apply_service.commands.request import (
     STANDARD_INPUT,
-    UTF8,
     Answerer,
+    file_encoding,
     merged_bytes,
     original_fields,
     read_bytes,
@@ -31,9 +31,11 @@ from apply_service.commands.request import (
     refuse_binary,
     refuse_unused,
     refused_verdicts,
+    with_guess,
 )
 from apply_service.commands.undo import open_store, undo_command
 from apply_service.disk.backups import BackupStore
+from apply_service.disk.encodings import UTF8, FileEncoding
 from apply_service.disk.files import FileWrite, SourceFile, read_source
 from apply_service.errors import (
     ApplyError,
@@ -95,12 +97,13 @@ def _name_file(error: ApplyError, arguments: Namespace) -> None:
 
 
 def _run_edit(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> int:
-    is_new, hint, done = False, "", ""
+    is_new, hint, done, encoding = False, "", "", FileEncoding(UTF8)
     try:
-        source, request = _read_edit(arguments, answerer.settings.max_file_bytes)
+        source, encoding, request = _read_edit(arguments, answerer.settings.max_file_bytes)
         if is_new := arguments.file != STANDARD_INPUT and not source.exists:
             hint = file_hint(arguments.file)
         answer = answer_edit(arguments, answerer, request, is_asking=not is_new and may_ask(arguments))
+        answer = with_guess(answer, encoding, source.data)
         if is_new and refused_verdicts(answer, request):
             message = f"{source.path} does not exist, and the edit is not the whole of a new file."
             raise FileNotReadable(message, value=str(source.path), remedy="Name the file to edit.")
@@ -108,7 +111,7 @@ def _run_edit(arguments: Namespace, answerer: Answerer, store: BackupStore | Non
             done = _write_back(source, answer, request, store, is_forced=arguments.force)
     except ApplyError as error:
         _name_file(error, arguments)
-        error.remedy = hint or error.remedy
+        error.remedy = hint or error.remedy + ("" if isinstance(error, BadEncoding) else encoding.hint)
         return output.print_failure(error, is_json=arguments.json)
     if arguments.json:
         output.write_json(answer)
@@ -166,8 +169,9 @@ def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Names
     return REFUSED if failed else OK
 
 
-def _read_edit(arguments: Namespace, max_bytes: int) -> tuple[SourceFile, dict[str, Any]]:
-    """Return the file to edit and the request for it.  Standard input has the name in `--stdin-path`, and no file."""
+def _read_edit(arguments: Namespace, max_bytes: int) -> tuple[SourceFile, FileEncoding, dict[str, Any]]:
+    """Return the file to edit, its encoding, and the request for it.  Standard input has the name in `--stdin-path`,
+    and no file."""
     if arguments.file is None:
         remedy = "Name the file to edit and the snippet: apply-service apply FILE SNIPPET."
         raise InvalidField("No file is named.", remedy=remedy)
@@ -175,8 +179,9 @@ def _read_edit(arguments: Namespace, max_bytes: int) -> tuple[SourceFile, dict[s
         remedy = f"Name the file that holds it: apply-service apply {arguments.file} SNIPPET; - reads standard input."
         raise EmptyUpdate(f"There is no edit for {arguments.file}.", value="", remedy=remedy)
     source = _read_source(arguments, max_bytes)
-    request: dict[str, Any] = {**original_fields(source.data, arguments.encoding or UTF8)}
-    if "original" not in request and arguments.encoding is None:
+    encoding = file_encoding(source.data, arguments.encoding)
+    request: dict[str, Any] = {**original_fields(source.data, encoding.name)}
+    if "original" not in request and arguments.encoding is None and encoding.name == UTF8:
         refuse_binary(arguments.file, source.data)
     if arguments.file != STANDARD_INPUT or arguments.stdin_path is not None:
         # JSON carries only Unicode text, so bytes of the name that are not UTF-8 are replaced.
@@ -187,7 +192,7 @@ def _read_edit(arguments: Namespace, max_bytes: int) -> tuple[SourceFile, dict[s
             named = "Standard input" if arguments.update == STANDARD_INPUT else arguments.update
             remedy = "Save the edit first, or name the file that holds it."
             raise EmptyUpdate(f"{named} is empty: there is no edit.", value=request["update"], remedy=remedy)
-    return source, request | _options(arguments)
+    return source, encoding, request | _options(arguments)
 
 
 def _read_source(arguments: Namespace, max_bytes: int) -> SourceFile:

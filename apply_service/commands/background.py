@@ -93,7 +93,7 @@ def _read(record: int) -> UserServer | None:
             return None
         server = UserServer(**said)
         # Read before the look at the lock: a server locks the file before it writes.
-        is_sound = server.pid > 1 and server.models and all(isinstance(name, str) for name in server.models)
+        is_sound = 1 < server.pid < 2**31 and server.models and all(isinstance(name, str) for name in server.models)
         is_sound = is_sound and (server.url == "" or server.url.startswith(LOOPBACK))
         return server if is_sound and is_locked(record) else None
     except (OSError, ValueError, RecursionError):

@@ -11,24 +11,34 @@ import json
 import secrets
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from apply_service.commands import output
 from apply_service.commands.request import (
-    UTF8,
     Answerer,
+    file_encoding,
     merged_bytes,
     original_fields,
     read_bytes,
     read_text,
     refused_verdicts,
+    with_guess,
 )
 from apply_service.commands.undo import shown, undo_command
 from apply_service.disk.backups import BackupStore
+from apply_service.disk.encodings import FileEncoding
 from apply_service.disk.files import FileWrite, SourceFile, read_as_judged
 from apply_service.disk.paths import Roots
-from apply_service.errors import ApplyError, CheckFailed, FileError, InvalidField, TooLarge, UnsupportedParameter
+from apply_service.errors import (
+    ApplyError,
+    BadEncoding,
+    CheckFailed,
+    FileError,
+    InvalidField,
+    TooLarge,
+    UnsupportedParameter,
+)
 from apply_service.settings import own_places
 from apply_service.types import DOUBT
 
@@ -45,13 +55,14 @@ def run(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> 
     n_unwritten, written = 0, list[FileWrite]()
     try:
         batch = _read_batch(arguments, settings.max_file_bytes)
-        on_disk = BatchFiles(roots, arguments.encoding or UTF8, settings.max_file_bytes)
+        on_disk = BatchFiles(roots, arguments.encoding, settings.max_file_bytes)
         request, sources = _with_files(batch, on_disk, wants_diff=wants_diff)
         parts = [request] if "patch" in batch else request["edits"]
         _set_rule_of_doubt(parts, arguments)
         answer = answerer.batch(json.dumps(request).encode(), len(sources))
+        is_together = request.get("mode", "all_or_nothing") == "all_or_nothing"
+        _tell_guesses(answer, sources, on_disk.guesses, is_together=is_together)
         if store is not None:
-            is_together = request.get("mode", "all_or_nothing") == "all_or_nothing"
             edit = secrets.token_hex(8)
 
             def write(writes: list[FileWrite]) -> None:
@@ -131,10 +142,13 @@ class BatchFiles:
     """How the files that a batch names are read, and how much of them has been."""
 
     roots: Roots
-    encoding: str
+    encoding: str | None
+    """Of all files, as the user named it."""
     max_bytes: int
     """Of all files together."""
     n_bytes: int = 0
+    guesses: dict[str, FileEncoding] = field(default_factory=dict)
+    """The encodings of files that are guesses."""
 
     def read(self, name: str) -> SourceFile:
         """Raises OutsideRoots, InvalidField, FileNotReadable, TooLarge."""
@@ -145,6 +159,13 @@ class BatchFiles:
             remedy = "Make several batches, or raise max_file_bytes (--max-file-bytes)."
             raise TooLarge(message, value=self.n_bytes, limit=self.max_bytes, remedy=remedy)
         return source
+
+    def fields(self, name: str, source: SourceFile, encoding: str | None = None) -> dict[str, str]:
+        """Return the file as a request has it.  `encoding`: of this file, as the batch names it."""
+        found = file_encoding(source.data, encoding or self.encoding)
+        if found.is_guess:
+            self.guesses[name] = found
+        return original_fields(source.data, found.name)
 
 
 def _names_in_patch(text: str, on_disk: BatchFiles) -> Sequence[str]:
@@ -173,7 +194,7 @@ def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[
         for name in _names_in_patch(str(batch["patch"]), on_disk):
             sources[name] = on_disk.read(name)
         existing = {name: source for name, source in sources.items() if source.exists}
-        files = [{"path": name, **original_fields(source.data, on_disk.encoding)} for name, source in existing.items()]
+        files = [{"path": name, **on_disk.fields(name, source)} for name, source in existing.items()]
         return {**batch, "files": files, "diff": wants_diff}, sources
     asked = batch.get("edits")
     if not isinstance(asked, list) or not all(isinstance(edit, dict) for edit in asked):
@@ -189,9 +210,31 @@ def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[
         if not isinstance(path, str):
             raise InvalidField(f'edits.{number} has no "path".', value=path, remedy="Add the path of the file to edit.")
         sources[path] = on_disk.read(path)
-        original = original_fields(sources[path].data, str(edit.get("encoding", on_disk.encoding)))
+        named = edit.get("encoding")
+        original = on_disk.fields(path, sources[path], None if named is None else str(named))
         edits.append({**edit, **original, "diff": wants_diff})
     return {**batch, "edits": edits}, sources
+
+
+def _tell_guesses(answer: Json, sources: Sources, guesses: Mapping[str, FileEncoding], *, is_together: bool) -> None:
+    """Report in each answer that the file's encoding is a guess.  Where the guess does not do, the file fails; raises
+    BadEncoding where all or nothing is asked for."""
+    for item in answer["items"]:
+        name = item["source"]
+        if name not in guesses:
+            continue
+        if item["answer"] is None:
+            if item["error"] is not None:
+                item["error"]["remedy"] += guesses[name].hint
+            continue
+        try:
+            item["answer"] = with_guess(item["answer"], guesses[name], sources[name].data)
+        except BadEncoding as error:
+            error.message = f"{name}: {error.message}"
+            if is_together:
+                raise
+            item |= {"status": "failed", "answer": None, "diff": None, "error": error.as_dict()}
+            answer["status"] = "partial" if any(one["status"] == "ok" for one in answer["items"]) else "refused"
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

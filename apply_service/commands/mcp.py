@@ -81,7 +81,9 @@ def run(arguments: Namespace, settings: Settings) -> int:
             apply = for_valid_keys(apply)
         strategy: Strategy = arguments.strategy or "auto"
         max_bytes = min(settings.max_file_bytes, settings.max_body_bytes)
-        server = create_server(FileEditor(roots, apply, store, strategy=strategy, max_bytes=max_bytes))
+        server = create_server(
+            FileEditor(roots, apply, store, strategy=strategy, max_bytes=max_bytes), arguments.tool or ()
+        )
         if arguments.listen is None:
             return serve_stdio(server)
         return serve_http(server, (host.strip("[]"), int(port)), settings)

@@ -90,12 +90,12 @@ def _listings(settings: Settings) -> Iterator[ModelListing]:
         one = ModelListing(name, None, is_present=True, is_default=name == settings.model)
         if source.startswith(REMOTE_PREFIX):
             yield one._replace(architecture=f"asked at {settings.vllm_url or settings.remote_url}")
-        elif (path := Path(source).expanduser()).is_file():
+        elif (path := Path(source).expanduser()).is_file() and not hub.is_hub_name(source):
             yield one._replace(directory=str(path), n_bytes=path.stat().st_size, architecture="GGUF file")
         else:
             directory = embedded_directory() if source == EMBEDDED else path
-            if not directory.is_dir() and source != EMBEDDED and (hub.HUB_ID.fullmatch(source)):
-                directory = hub.find(source) or directory
+            if hub.is_hub_name(source):
+                directory = hub.find(source) or Path(hub.known(source).hub_id)
             yield _in_folder(one, directory)
     ids = {model.hub_id: name for name, model in hub.KNOWN.items()}
     for name in (*hub.KNOWN, *(hub_id for hub_id in sorted(hub.downloaded()) if hub_id not in ids)):

@@ -12,10 +12,11 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from apply_service.commands.output import file_hint, spinning, write_note
+from apply_service.disk.encodings import UTF8, FileEncoding, encoding_of, refuse_new_characters
 from apply_service.disk.files import read_within
 from apply_service.errors import (
     ApplyError,
@@ -36,7 +37,6 @@ from apply_service.settings import Settings, setting_specs
 from apply_service.types import DOUBT, is_refused
 
 STANDARD_INPUT = "-"
-UTF8 = "utf-8"
 
 OF_ONE_EDIT = (
     *("file", "stdin_path", "update", "instruction", "format", "language", "encoding", "strategy", "drafter"),
@@ -139,9 +139,14 @@ def refuse_binary(name: str, data: bytes) -> None:
         raise BadEncoding(f"{name} is a binary file, or UTF-16.", value=name, remedy=remedy)
 
 
+def file_encoding(data: bytes, named: str | None) -> FileEncoding:
+    """Return the encoding that somebody named, else the one that the bytes seem to be in."""
+    return encoding_of(data) if named is None else FileEncoding(named)
+
+
 def original_fields(data: bytes, encoding: str) -> dict[str, str]:
     """Return a file as a request has it: as text where the bytes are plain UTF-8, which reads better; else as bytes."""
-    if encoding.lower().replace("_", "-") in ("utf-8", "utf8") and not data.startswith(b"\xef\xbb\xbf"):
+    if encoding.lower().replace("_", "-") in (UTF8, "utf8") and not data.startswith(b"\xef\xbb\xbf"):
         try:
             return {"original": data.decode("utf-8")}
         except UnicodeDecodeError:
@@ -154,6 +159,15 @@ def merged_bytes(answer: dict[str, Any]) -> bytes:
     if answer["merged_b64"] is not None:
         return base64.b64decode(answer["merged_b64"])
     return str(answer["merged_code"]).encode("utf-8")
+
+
+def with_guess(answer: dict[str, Any], encoding: FileEncoding, data: bytes) -> dict[str, Any]:
+    """Return the answer for a file of these bytes, with a report where its encoding is a guess.  Raises BadEncoding:
+    the guess does not do for what the edit writes."""
+    if not encoding.is_guess:
+        return answer
+    refuse_new_characters(encoding, data.decode(encoding.name), answer["merged_code"])
+    return {**answer, "verdicts": [*answer["verdicts"], asdict(encoding.verdict)]}
 
 
 def refused_verdicts(answer: Mapping[str, Any], request: Mapping[str, Any]) -> list[dict[str, Any]]:

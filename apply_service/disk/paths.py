@@ -149,29 +149,33 @@ def _is_of_git(place: Path, root: Path) -> bool:
     """Tell whether the place is a file of git's own, which can make programs run, by its name or because it lies in a
     folder that git takes for a repository.
 
-    Git looks for one upward, in each folder first for `.git`.  So a working tree that is kept in the folder of its bare
-    repository can be edited.  No repository is one without the file HEAD, which can't be made, and what else makes one
-    can't be made beside a HEAD that is there: so no new one comes about, in however many steps.
+    Git looks for one upward, in each folder first for `.git`, whatever the root is.  So a working tree that is kept in
+    the folder of its repository can be edited.  No repository is one without the file HEAD, which can't be made, and
+    what else makes one can't be made beside a HEAD that is there: so no new one comes about, in however many steps.
     """
     # Where this folder is shared with Windows, a backslash divides names there.
     names = [part for name in place.relative_to(root).parts for part in name.split("\\")]
-    if any(DOT_GIT.fullmatch(re.sub(r"[ .]+(?=:|$)", "", _folded(name))) for name in names):
+    if any(map(_is_gits_name, names)):
         return True
     # A file `head` that is there, and no HEAD, show that the case counts in this folder.
     last = _folded(names[-1].partition(":")[0]) if names else ""
     if last == "head" and (not os.path.exists(place) or os.path.lexists(place.with_name("HEAD"))):
         return True
     for folder in place.parents:
-        is_tree = _is_working_tree(folder)
-        if not is_tree and _is_of_repository(place, folder):
-            return True
-        if is_tree or folder == root:
+        if _is_working_tree(folder):
             return False
+        is_repository = _is_of_repository(place, folder, can_be_made=folder.is_relative_to(root))
+        if is_repository or _is_gits_name(folder.name):
+            return True
     return False
 
 
-def _is_of_repository(place: Path, folder: Path) -> bool:
-    """Tell whether the folder is a repository, or would be one with the place in it."""
+def _is_gits_name(name: str) -> bool:
+    return DOT_GIT.fullmatch(re.sub(r"[ .]+(?=:|$)", "", _folded(name))) is not None
+
+
+def _is_of_repository(place: Path, folder: Path, *, can_be_made: bool) -> bool:
+    """Tell whether the folder is a repository, or, where one can be made of it, would be one with the place in it."""
     has = {name: os.path.lexists(folder / name) for name in ("objects", "refs", "commondir")}
     has_head = os.path.islink(folder / "HEAD") or os.path.isfile(folder / "HEAD")
     has_data = has["objects"] and has["refs"]
@@ -179,7 +183,7 @@ def _is_of_repository(place: Path, folder: Path) -> bool:
         return True
     # What would make it one; and where `commondir` of another leads, there need be no HEAD.
     inside = re.split(r"[/\\:]", str(place.relative_to(folder)))[0]
-    return (has_head or has_data) and _folded(inside) in OF_A_REPOSITORY
+    return can_be_made and (has_head or has_data) and _folded(inside) in OF_A_REPOSITORY
 
 
 def _is_working_tree(folder: Path) -> bool:

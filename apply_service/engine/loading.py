@@ -36,7 +36,7 @@ from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, To
 from apply_service.engine.weights import Weights, bring, dtype_of, fuse_norms, refuse_format
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused
 from apply_service.models import EMBEDDED, embedded_directory
-from apply_service.models.hub import find_or_pull, first_line
+from apply_service.models.hub import find_or_pull, first_line, is_hub_name
 from apply_service.protocols import DraftHead, Prefill, SamplingParams, Window
 
 N_PROMPT, N_WINDOW = 24, 8
@@ -198,6 +198,8 @@ def pick_device(device: str) -> torch.device:
 
 def find_directory(name: str, unpack_to: Path | None, *, allow_remote_code: bool) -> Path:
     """Return the folder of a model, which is unpacked or downloaded if necessary.  Raises as `load_model`."""
+    if is_hub_name(name):
+        return find_or_pull(name, allow_code=allow_remote_code)
     path = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
     if path.is_dir():
         return path

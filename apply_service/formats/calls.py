@@ -135,7 +135,9 @@ def _read_tags(text: str) -> Iterator[object]:
         body = text[call.end() : len(text) if after is None else after.start()]
         ends = list(_END.finditer(body))
         if not ends:
-            raise MalformedEdit("a tool call in tags has no end: it may be cut short", value=body[-200:])
+            raise MalformedEdit(
+                "a tool call in tags has no end: it may be cut short", value=body[-200:], remedy="send the whole call"
+            )
         body = body[: ends[-1].end()]
         found = list(_VALUE.finditer(body))
         if len(found) != body.count("</parameter>") or len(found) != len(re.findall("<parameter[ =]", body)):

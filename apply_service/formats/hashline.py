@@ -84,7 +84,8 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
     """
     found = read_edits(update)
     if not found.lines:
-        raise MalformedEdit("there is no edit of lines named by number and hash", value=update[:200])
+        remedy = 'send {"set_line": {"anchor": "6:a3", "new_text": "..."}}, or another form of such an edit'
+        raise MalformedEdit("there is no edit of lines named by number and hash", value=update[:200], remedy=remedy)
     trust, lines = Trust(), original.split("\n")
     if found.is_mended:
         trust.doubt("the JSON of the call was broken and was mended")
@@ -264,6 +265,11 @@ def _xx32(data: bytes, seed: int = 0) -> int:
     from xxhash import xxh32_intdigest  # not at the top: few edits name lines so
 
     return int(xxh32_intdigest(data, seed=seed))
+
+
+def usual_anchor(number: int, line: str) -> str:
+    """Return the line's number and hash as most tools write them."""
+    return f"{number}:{_xx32(_bare(line)) & 255:02x}"
 
 
 def _letters(anchor: Anchor, line: str) -> bool:

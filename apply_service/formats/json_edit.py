@@ -19,11 +19,11 @@ from functools import cached_property
 from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.formats.calls import Arguments, opens_call, opens_json, read_calls, walk
 from apply_service.formats.file_change import pick_for_file
-from apply_service.formats.hunks import Trust, hunk_of_replacement, merge_hunks
+from apply_service.formats.hunks import MAX_CANDIDATES, Trust, hunk_of_replacement, merge_hunks, tells_something
 from apply_service.formats.recognise import Recognised, Sureness
 from apply_service.protocols import EditContext
 from apply_service.text.fidelity import MARK, normalise
-from apply_service.types import Prediction
+from apply_service.types import Failure, LikePlace, Prediction
 
 PAIRS = (
     ("old_string", "new_string"),
@@ -288,21 +288,41 @@ def replace_text(text: str, replacement: Replacement, label: str, trust: Trust) 
     if first >= 0 and replacement.replaces_all:
         return text.replace(old, new)
     if first >= 0 and text.find(old, first + 1) < 0:  # also where the places overlap
+        trust.made.append(is_made := _stands_there(text, first, old, new))
+        if is_made:
+            trust.doubt(f"{label}: the text that it adds stands beside its old text already")
+            return text
         return text[:first] + new + text[first + len(old) :]
     if first >= 0:
-        starts: list[int] = []
-        while len(starts) < 5 and (at := text.find(old, starts[-1] + 1 if starts else 0)) >= 0:
-            starts.append(at)
-        rows = ", ".join(str(text.count("\n", 0, at) + 1) for at in starts)
-        raise NeedsMoreContext(
-            f"{label}: its old text stands at several places (lines {rows})",
-            value=old[:200],
-            remedy="quote more lines around it, or set replace_all",
-        )
+        raise _several_places(text, old, label)
     old_lines, new_lines = (side.removesuffix("\n").split("\n") if side else [] for side in (old, new))
     numbered = list(enumerate([*old_lines, *new_lines]))
     hunk = hunk_of_replacement(label, numbered[: len(old_lines)], numbered[len(old_lines) :])
     return merge_hunks(text, "\n".join([*old_lines, *new_lines]), [hunk], is_ordered=False, trust=trust).text
+
+
+def _stands_there(text: str, at: int, old: str, new: str) -> bool:
+    """Tell whether the old text that stands here is a part of the new text, which stands here too."""
+    inside = new.find(old)
+    is_there = 0 <= inside <= at and text.startswith(new, at - inside)
+    return is_there and tells_something([new.replace(old, "")])
+
+
+def _several_places(text: str, old: str, label: str) -> NeedsMoreContext:
+    """Return the error for an old text that stands at several places."""
+    starts: list[int] = []
+    while len(starts) < 5 and (at := text.find(old, starts[-1] + 1 if starts else 0)) >= 0:
+        starts.append(at)
+    rows = [text.count("\n", 0, at) + 1 for at in starts]
+    error = NeedsMoreContext(
+        f"{label}: its old text stands at several places (lines {', '.join(map(str, rows))})",
+        value=old[:200],
+        remedy="quote more lines around it, or set replace_all",
+    )
+    n_more = old.removesuffix("\n").count("\n")
+    candidates = tuple(LikePlace(row, row + n_more, 1.0) for row in rows[:MAX_CANDIDATES])
+    error.failures = [Failure(label, candidates).as_dict()]
+    return error
 
 
 def _insert(text: str, below: int, new: str, label: str) -> str:

@@ -15,7 +15,7 @@ import json
 import logging
 import re
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +28,7 @@ import mcp_types as protocol
 from mcp.server.lowlevel import Server
 
 from apply_service.disk.backups import BackupStore
+from apply_service.disk.encodings import FileEncoding, encoding_of, refuse_new_characters
 from apply_service.disk.files import FileWrite, SourceFile, read_as_judged
 from apply_service.disk.paths import Roots
 from apply_service.errors import (
@@ -38,10 +39,12 @@ from apply_service.errors import (
     InvalidField,
     NeedsMoreContext,
     NotFound,
+    StaleBase,
     TooLarge,
     UnknownField,
     shorten,
 )
+from apply_service.mcp.known_tools import KNOWN_TOOLS, turned
 from apply_service.merge.rank.question import in_words, short_diff, shown_readings
 from apply_service.reply.found import OTHER_FILES
 from apply_service.reply.reader import named_files
@@ -99,7 +102,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "base_sha256": _text(
         "Hash of the file the edit was made for; another one is refused.", pattern="^[0-9a-fA-F]{64}$"
     ),
-    "encoding": _text("What the file is encoded in.", default="utf-8"),
+    "encoding": _text("What the file is encoded in. Left out, it is found out, and a guess is told."),
 }
 KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "string": ((str,), "a string"),
@@ -109,6 +112,13 @@ KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
 }
 """By the type of an argument, or by its name: what is taken, in Python and in words."""
 MAX_VALUE_CHARS = 500
+MAX_SHOWN, MAX_SHOWN_CHARS = 64, 1_000_000
+"""Files whose last seen text is kept, and the most characters of each."""
+MOVED_ON = Verdict(
+    "base",
+    "warning",
+    "the file has changed since this tool last showed it: the edit was applied to that text and merged with the file",
+)
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +135,8 @@ class EditCall:
     reading: str | None = None
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
     base_sha256: str | None = None
-    encoding: str = "utf-8"
+    encoding: str | None = None
+    """None: it is found out."""
 
 
 Status = Literal["written", "created", "unchanged", "dry_run", "asked", "refused"]
@@ -177,6 +188,8 @@ class FileEditor:
         self._store = store
         self._strategy: Strategy = strategy
         self._max_bytes = max_bytes
+        self._shown: dict[Path, str] = {}
+        """The text of each file as the agent last saw it through this tool, the latest last."""
         self._locks: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
 
     async def edit_all(self, call: EditCall) -> list[EditOutcome]:
@@ -201,7 +214,8 @@ class FileEditor:
         lock = self._locks.setdefault(target, anyio.Lock())
         async with lock:
             source = await anyio.to_thread.run_sync(self._read, target, call)
-            text = decode(source.data, call.encoding)
+            encoding = encoding_of(source.data) if call.encoding is None else FileEncoding(call.encoding)
+            text = decode(source.data, encoding.name)
             root = next(root for root in self._roots.folders if target.is_relative_to(root))
             request = ApplyRequest(
                 text.text,
@@ -216,11 +230,16 @@ class FileEditor:
                 diff=True,
             )
             try:
-                result = await self._apply(request)
+                result = await self._apply_on(request, self._shown.get(target))
             except NeedsMoreContext as error:
+                error.remedy += encoding.hint
                 if not error.readings:
                     raise
+                self._remember(target, text.text)
                 return EditOutcome(call.path, "asked", error, original=text.text)
+            refuse_new_characters(encoding, text.text, result.merged_code)
+            if encoding.is_guess:
+                result = replace(result, verdicts=(*result.verdicts, encoding.verdict))
             refused = tuple(v for v in result.verdicts if is_refused(v.check, v.severity, call.on_verdict))
             status: Status = "written" if result.edits else "unchanged"
             if _doubt_of(result) and call.on_verdict.get(DOUBT) != "warn":
@@ -234,7 +253,37 @@ class FileEditor:
             if status in ("written", "created"):
                 data = encode(result.merged_code, replace(text, encoding=result.encoding))
                 await anyio.to_thread.run_sync(self._store.write_all, [FileWrite(source, data)], self._roots.folders)
+            self._remember(target, result.merged_code if status in ("written", "created") else text.text)
         return EditOutcome(call.path, status, result, refused, text.text)
+
+    async def _apply_on(self, request: ApplyRequest, shown: str | None) -> ApplyResult:
+        """Apply an edit, and where it does not fit the file, which has changed since the agent saw it, apply it to what
+        the agent saw and merge it three-way.  Raises ApplyError: as the edit of the file."""
+        if shown is None or shown == request.original or request.reading is not None:
+            return await self._apply(request)
+        try:
+            result = await self._apply(request)
+        except (NeedsMoreContext, StaleBase) as error:
+            unfit: ApplyResult | ApplyError = error
+        else:
+            if not (_doubt_of(result) or result.failures):
+                return result
+            unfit = result
+        with contextlib.suppress(NeedsMoreContext, StaleBase):
+            merged = await self._apply(replace(request, base=shown))
+            if not _doubt_of(merged):
+                return replace(merged, verdicts=(*merged.verdicts, MOVED_ON))
+        if isinstance(unfit, ApplyError):
+            raise unfit
+        return unfit
+
+    def _remember(self, target: Path, text: str) -> None:
+        """Keep a file's text as the agent sees it now; the oldest goes where there are too many."""
+        self._shown.pop(target, None)
+        if len(text) <= MAX_SHOWN_CHARS:
+            self._shown[target] = text
+        while len(self._shown) > MAX_SHOWN:
+            del self._shown[next(iter(self._shown))]
 
     def _read(self, target: Path, call: EditCall) -> SourceFile:
         """Return the file that the call is for.  Raises TooLarge, FileNotReadable."""
@@ -252,8 +301,8 @@ class FileEditor:
 
 
 # -- the protocol ------------------------------------------------------------------------------------------------------
-def create_server(editor: FileEditor) -> Server[Any]:
-    """Return the MCP server over an editor of files."""
+def create_server(editor: FileEditor, known_tools: Collection[str] = ()) -> Server[Any]:
+    """Return the MCP server over an editor of files.  `known_tools`: names in `KNOWN_TOOLS` that it has too."""
 
     hints = protocol.ToolAnnotations(
         read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
@@ -267,14 +316,30 @@ def create_server(editor: FileEditor) -> Server[Any]:
     )
 
     async def list_tools(_: object, __: protocol.PaginatedRequestParams | None) -> protocol.ListToolsResult:
-        return protocol.ListToolsResult(tools=[tool])
+        others = [
+            protocol.Tool(
+                name=name,
+                description=KNOWN_TOOLS[name].description,
+                input_schema={
+                    "type": "object",
+                    "properties": dict(KNOWN_TOOLS[name].properties),
+                    "required": list(KNOWN_TOOLS[name].required),
+                },
+                annotations=hints,
+            )
+            for name in known_tools
+        ]
+        return protocol.ListToolsResult(tools=[tool, *others])
 
     async def call_tool(_: object, params: protocol.CallToolRequestParams) -> protocol.CallToolResult:
         try:
-            if params.name != NAME:
+            if params.name not in (NAME, *known_tools):
                 message, remedy = f"there is no tool {params.name!r}", "call edit_file"
-                raise NotFound(message, value=params.name, limit=[NAME], remedy=remedy)
-            outcomes = await editor.edit_all(read_arguments(params.arguments or {}))
+                raise NotFound(message, value=params.name, limit=[NAME, *known_tools], remedy=remedy)
+            given = params.arguments or {}
+            outcomes = await editor.edit_all(
+                read_arguments(given if params.name == NAME else turned(params.name, given))
+            )
             lines = [line for one in outcomes for line in ("", *_lines(one, is_alone=len(outcomes) == 1))][1:]
             fields, *others = map(_fields, outcomes)
             if others:
@@ -339,12 +404,27 @@ def _error_lines(error: ApplyError) -> Iterator[str]:
             yield f"{name}: {shorten(value, MAX_VALUE_CHARS)}"
     if error.remedy:
         yield f"remedy: {error.remedy}"
+    yield from _failure_lines(error.failures)
+
+
+def _failure_lines(failures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield where each part does not fit, and the next call, which is an edit as it stands."""
+    for one in failures:
+        if one["line"] is not None:
+            quoted, found = (shorten(one[name] or "", MAX_VALUE_CHARS) for name in ("quoted", "found"))
+            yield f"{one['part']}: line {one['line']} is {found!r}, not {quoted!r}"
+        elif places := ", ".join(str(place["first"]) for place in one["candidates"]):
+            yield f"{one['part']}: it may belong to line {places}"
+        if one["next"]:
+            yield f"next: code_edit = {one['next']}"
 
 
 def _lines(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
     path, result = outcome.path, outcome.result
     if outcome.status == "asked":
         yield from _question(outcome, is_alone=is_alone)
+        if isinstance(result, ApplyResult):
+            yield from _failure_lines([one.as_dict() for one in result.failures])
         return
     if isinstance(result, ApplyError):
         yield f"{path} was NOT written."
@@ -354,7 +434,8 @@ def _lines(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
     headline = {
         "written": f"Edited {path}.",
         "created": f"Created {path}.",
-        "unchanged": f"{path} is unchanged: the edit is already there or says nothing.",
+        "unchanged": f"{path} is unchanged: "
+        + ("it has this edit already." if result.already_applied else "the edit is already there or says nothing."),
         "dry_run": f"Dry run: {path} {would}; nothing was.",
         "refused": f"{path} was NOT written: a check found an error in the result.",
     }[outcome.status]
@@ -424,7 +505,7 @@ def _fields(outcome: EditOutcome) -> dict[str, Any]:
     if isinstance(result, ApplyError):
         error = {name: value for name, value in result.as_dict().items() if name != "readings"}
         return {"path": outcome.path, "status": outcome.status, "diff": "", "verdicts": [], "error": error, **asked}
-    same = ("strategy", "model", "confidence", "confidence_kind", "source_sha256", "result_sha256")
+    same = ("strategy", "model", "confidence", "confidence_kind", "source_sha256", "result_sha256", "encoding")
     return {
         "path": outcome.path,
         "status": outcome.status,

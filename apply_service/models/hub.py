@@ -67,6 +67,15 @@ def client() -> Any:
     return huggingface_hub
 
 
+def is_hub_name(name: str) -> bool:
+    """Tell whether a name is the hub's: a short name, or owner/name.
+
+    A folder of that name below the current one does not count, as a cloned project may have it.  Write `./owner/name`
+    for such a folder.
+    """
+    return name in KNOWN or (HUB_ID.fullmatch(name) is not None and not name.endswith(".gguf"))
+
+
 def known(name: str) -> KnownModel:
     """Return the model of a short name or of an id owner/name.  Raises UnknownModel: it is neither."""
     if (found := KNOWN.get(name)) is not None:
@@ -122,6 +131,10 @@ def find_or_pull(name: str, *, allow_code: bool) -> Path:
     folder = find(name)
     if folder is not None and (not allow_code or any(folder.glob("*.py"))):
         return folder
+    if Path(name).is_dir():
+        message = "this is a name of the hub, and there is a folder of that name too"
+        remedy = f"write ./{name} for the folder, or run `apply-service models pull {name}` for the hub's model"
+        raise UnknownModel(message, value=name, remedy=remedy)
     if name in KNOWN:
         raise UnknownModel(
             "this model has not been downloaded",

@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import groupby
 from typing import Self
 
@@ -128,6 +129,11 @@ def encode(text: str, source: SourceText) -> bytes:
             limit=source.encoding,
             remedy="use characters of the file's encoding, or convert the file to UTF-8 first",
         ) from None
+
+
+def hash_of(text: str, source: SourceText) -> str:
+    """Return the SHA-256 of the text's bytes, in hexadecimal.  Raises BadEncoding: as `encode`."""
+    return sha256(encode(text, source)).hexdigest()
 
 
 def _canonical_name(encoding: str) -> str:

@@ -59,6 +59,9 @@ class Place(NamedTuple):
     """Where new lines go that come without a quote: before that line."""
     score: float = 1.0
     """The share of a misquoted stretch that is found here."""
+    new: tuple[int | tuple[str, int], ...] | None = None
+    """What becomes of a misquoted stretch: rows of the file that stay, and new lines, each with its line of the
+    update."""
 
     @property
     def start(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentTypeError
+from typing import Any
 
 SPLITS = ("fit", "check")
 """Parts of a data set: rules and models are fitted on the one and reported on the other."""
@@ -12,6 +14,9 @@ REPLAY = "replay:"
 DEFAULT_DRAFTERS = ("prompt_lookup", "original", "original_snippet", "merged_edit")
 DIALECTS = ("native", "openai_chat", "code_apply")
 """Our own dialect, chat completions with Morph's tags, and the structured endpoint of Morph and Relace."""
+
+ENDPOINTS = ("chat", "completions")
+"""Of an OpenAI-compatible server."""
 
 
 def positive(text: str) -> int:
@@ -34,3 +39,14 @@ def probability(text: str) -> float:
     if not 0 <= number <= 1:
         raise ArgumentTypeError(f"{text} is not between 0 and 1")
     return number
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Fields of a request's body.  Raises ArgumentTypeError."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ArgumentTypeError(f"{text!r} is no JSON object")
+    return found

@@ -2,7 +2,8 @@
 
 Parses arguments, calls one function, prints.  What needs packages beyond a plain install is imported where it is used.
 Exit codes: 0 done, 1 the measured thing failed (peers: a wrong answer that no verdict tells; run: a contestant of whom
-nothing could be scored; compare: a regression), 2 bad arguments or data, 130 interrupted.
+nothing could be scored; compare: a regression; lossless: drafts change answers, or it could not be told), 2 bad
+arguments or data, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from apply_eval.arguments import DEFAULT_DRAFTERS, DIALECTS, SPLITS, positive, probability
+from apply_eval.arguments import DEFAULT_DRAFTERS, DIALECTS, ENDPOINTS, SPLITS, json_object, positive, probability
 from apply_eval.compare import print_comparison
 from apply_eval.datasets import EditKind, chosen_records, write_records
 from apply_eval.errors import DataError
-from apply_eval.mine import OWN_EDITS, OWN_LIMIT, OWN_MAX_LINES, MineFilter, StyleMix, mine
+from apply_eval.mine import OWN_EDITS, OWN_LIMIT, OWN_MAX_LINES, OWN_PROMPTS, MineFilter, StyleMix, mine
 from apply_eval.numbers import print_results, progress
 from apply_eval.provenance import provenance
 from apply_eval.results import read_results
@@ -34,6 +35,8 @@ EXTRA = ("huggingface_hub", "tokenizers", "torch", "transformers")
 """What a plain install leaves out."""
 TARGET_EDITS = 200
 """Answered twice, unless the user says how many."""
+LOSSLESS_LIMIT = 25
+"""So many edits and free prompts, greedy and seeded: a hundred requests with drafts, two hundred without."""
 Add = Callable[..., argparse.Action]
 
 
@@ -68,6 +71,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     says = "edits of a repository's own history, in two minutes: how many the service gets right, in one sentence"
     _add_quick(add_command("quick", _quick, says))
+    _add_chats(
+        add_command("chats", _chats, "replies in a repository's chat histories, beside the commits that they made")
+    )
     _add_mine(add_command("mine", _mine, "real edits out of a local git history, with lazy snippets"))
     _add_merge(add_command("merge", _merge, "the deterministic merger on a data set"))
 
@@ -79,6 +85,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     says = "what a target decides better than the merge, by kind of edit, for its record or the setting `decides`"
     _add_target(add_command("target", _target, says))
+
+    says = "whether a server's drafts change what it writes, and whether they pay: any OpenAI-compatible server"
+    _add_lossless(add_command("lossless", _lossless, says))
 
     add = add_command("report", _report, "the HTML page of a run")
     add("run", type=Path, metavar="RUN", help="the --out of a run, or its results.json")
@@ -92,11 +101,14 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_data(add: Add, *, default: Path | None, default_is: str) -> None:
+def _add_data(add: Add, *, default: Path | None, default_is: str, limit: int | None = None) -> None:
     add("--data", type=Path, default=default, metavar="FILE", help=f"a data set, JSONL (default: {default_is})")
     add("--updates", type=Path, metavar="FILE", help="JSONL with `id` and `update`: replaces the snippets")
     add("--split", choices=SPLITS, help="only this part of the data set")
-    add("--limit", type=positive, metavar="N", help="only the first N samples")
+    limit_help = (
+        "only the first N samples" if limit is None else f"the N shortest, and N free prompts (default: {limit})"
+    )
+    add("--limit", type=positive, default=limit, metavar="N", help=limit_help)
 
 
 def _write_json(path: Path, results: dict[str, Any]) -> None:
@@ -121,18 +133,47 @@ def _add_quick(add: Add) -> None:
 
 
 def _quick(arguments: argparse.Namespace) -> int:
-    from apply_eval.merge import shipped_threshold  # loads the grammars
-    from apply_eval.run import run  # loads the engine
-
     until, wanted = time.monotonic() + QUICK_S, MineFilter(max_lines=QUICK_MAX_LINES)
     out: Path = arguments.out or Path(tempfile.mkdtemp(prefix="apply-eval-"))
     found = mine(arguments.repo, filters=wanted, limit=arguments.limit, seed=arguments.seed, styles="mixed")
     write_records(out / "edits.jsonl", found)
     options = {"data": out / "edits.jsonl", "timeout": QUICK_EDIT_S, "out": out}
-    options["confidence-threshold"] = shipped_threshold()  # below it the service doubts its answer
     options |= {name: getattr(arguments, name) for name in ("strategy", "target", "seed")}
+    return _run_as_served(options, until=until)
+
+
+# -- chats -------------------------------------------------------------------------------------------------------------
+def _add_chats(add: Add) -> None:
+    add("repo", type=Path, nargs="?", default=Path(), metavar="REPO", help="a local git repository (default: here)")
+    add("--limit", type=positive, metavar="N", help="only the first N edits")
+    strategy_help = "who decides (default: %(default)s, as the service does)"
+    add("--strategy", choices=get_args(Strategy), default="auto", help=strategy_help)
+    add("--target", default="embedded", metavar="NAME", help="embedded, a folder, or a Hugging Face id")
+    add("--timeout", type=float, default=120.0, metavar="S", help="deadline of an answer (default: %(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="of the order and of the intervals")
+    out_help = "folder of the replies, results and report (default: a new one for temporary files)"
+    add("--out", type=Path, metavar="FOLDER", help=out_help)
+
+
+def _chats(arguments: argparse.Namespace) -> int:
+    from apply_eval.chats import find_edits, tell_counts
+
+    found = find_edits(arguments.repo, limit=arguments.limit)
+    print("\n".join(tell_counts(found.counts)))
+    out: Path = arguments.out or Path(tempfile.mkdtemp(prefix="apply-eval-"))
+    write_records(out / "edits.jsonl", found.records)
+    options = {name: getattr(arguments, name) for name in ("strategy", "target", "timeout", "seed")}
+    return _run_as_served({"data": out / "edits.jsonl", "out": out, **options}, chats=found.counts)
+
+
+def _run_as_served(options: dict[str, Any], **more: Any) -> int:
+    """A run of the service as it ships: it doubts what is below the merger's threshold."""
+    from apply_eval.merge import shipped_threshold  # loads the grammars
+    from apply_eval.run import run  # loads the engine
+
+    options["confidence-threshold"] = shipped_threshold()
     words = [f"--{name}={value}" for name, value in options.items()]
-    return run(build_parser().parse_args(["run", *words, "--no-plain", "--fresh"]), until=until)
+    return run(build_parser().parse_args(["run", *words, "--no-plain", "--fresh"]), **more)
 
 
 # -- data sets ---------------------------------------------------------------------------------------------------------
@@ -286,6 +327,7 @@ def _add_run(add: Add) -> None:
     add("--seed", type=int, metavar="N", default=0, help="of the order, of sampling, of the intervals")
     threshold_help = "less counts as flagged (%(default)s)"
     add("--confidence-threshold", type=float, metavar="P", default=CONFIDENCE_THRESHOLD, help=threshold_help)
+    add("--price-per-hour", type=float, metavar="P", help="of the machine: also tell what a million tokens cost")
     add("--out", type=Path, required=True, metavar="FOLDER", help="folder; a run that was stopped there goes on")
     add("--fresh", action="store_true", help="throw away what lies in --out")
 
@@ -302,6 +344,36 @@ def _peer_urls(text: str) -> dict[str, str | None]:
 
 def _run(arguments: argparse.Namespace) -> int:
     from apply_eval.run import run  # loads the engine
+
+    return run(arguments)
+
+
+# -- drafts on any server ----------------------------------------------------------------------------------------------
+def _add_lossless(add: Add) -> None:
+    add("url", metavar="URL", help="the server, with drafts; /v1 is added where it has no path")
+    add("--plain", metavar="URL", help="the same model on a server without drafts")
+    on_help = "fields of each body that turn drafts on, such as '{\"speculative\": true}'; null takes a field out"
+    add("--on", type=json_object, metavar="JSON", help=on_help)
+    add("--off", type=json_object, metavar="JSON", help="fields that turn them off")
+    endpoint_help = "chat completions, or completions (default: %(default)s)"
+    add("--endpoint", choices=ENDPOINTS, default="chat", help=endpoint_help)
+    add("--model", metavar="NAME", help="which of the server's models (default: the first that it lists)")
+    add("--api-key", metavar="KEY", help="for the server; env:NAME reads it from the environment")
+    _add_data(add, default=OWN_EDITS, default_is="shipped edits of this project", limit=LOSSLESS_LIMIT)
+    add("--prompts", type=Path, default=OWN_PROMPTS, metavar="FILE", help="free prompts, one a line (default: shipped)")
+    tokens_help = "of a free prompt's answer; an edit's may be as long as its file (default: %(default)s)"
+    add("--max-tokens", type=positive, default=256, metavar="N", help=tokens_help)
+    temperature_help = "of the seeded half; 0 leaves it out (default: %(default)s)"
+    add("--temperature", type=float, default=0.8, metavar="T", help=temperature_help)
+    add("--seed", type=int, default=0, metavar="N", help="of the order, and of the sampling")
+    add("--stream", action="store_true", help="ask for streams")
+    add("--timeout", type=float, default=600.0, metavar="S", help="deadline of a request in seconds")
+    add("--price-per-hour", type=float, metavar="P", help="of the server: also tell what a million tokens cost")
+    add("--out", type=Path, metavar="FOLDER", help="folder for results.json and report.html")
+
+
+def _lossless(arguments: argparse.Namespace) -> int:
+    from apply_eval.lossless import run
 
     return run(arguments)
 

@@ -7,10 +7,8 @@ give the same records.  Git is only asked: no working tree, index or network is 
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,25 +17,19 @@ from typing import Literal
 
 from apply_eval.datasets import EditKind, EditRecord, measure_edit, read_records
 from apply_eval.errors import DataError, GitError
+from apply_eval.history import FileChange, GitRepo
 from apply_eval.sketch import draw_sketch
-from apply_service.isolation import find_program
 from apply_service.syntax.languages import language_of_path
 
 OWN_EDITS = Path(__file__).parent / "fixtures" / "own_edits.jsonl"
 """Edits of this project that ship with the package."""
+OWN_PROMPTS = OWN_EDITS.with_name("prompts.txt")
+"""Free prompts, one a line."""
 ROOT = Path(__file__).resolve().parents[2]
 OWN_LIMIT, OWN_MAX_LINES = 24, 100
 """Of the default data of a run: minutes on two cores."""
 MIN_OWN_EDITS = 10
 """A history that gives less is no data set."""
-GIT_OPTIONS: Mapping[str, str] = {
-    "core.quotePath": "off",
-    "core.fsmonitor": "false",
-    "core.hooksPath": os.devnull,
-    "log.showSignature": "false",  # else gpg.program runs for each signed commit
-}
-GIT_VARIABLES = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
-"""Objects that a partial clone lacks are not fetched, by no program and from nowhere."""
 StyleMix = Literal["clean", "sloppy", "mixed"]
 CLEAN_SHARE: Mapping[StyleMix, float] = {"clean": 1.0, "sloppy": 0.0, "mixed": 0.5}
 SKETCH_TRIES = 6
@@ -180,101 +172,3 @@ def own_records(*, limit: int, max_lines: int, seed: int, root: Path = ROOT) -> 
     if not found:
         raise DataError(f"no shipped edit has {max_lines} lines or less", value=0, limit=1, remedy="raise --max-lines")
     return found
-
-
-# -- git ---------------------------------------------------------------------------------------------------------------
-_COMMIT = "\x01"
-_FIELD = "\x02"
-GIT_TIMEOUT_S = 300
-
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """One file that one commit modified, with the ids of both texts."""
-
-    commit: str
-    parent: str
-    date: str
-    """ISO day of the commit."""
-    subject: str
-    path: str
-    old_blob: str
-    new_blob: str
-    n_files: int
-    """How many files the commit touched."""
-
-
-class GitRepo:
-    """A repository, read by one git process a question."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @property
-    def origin(self) -> str:
-        """The URL that it was cloned from; empty where there is none."""
-        return self._git("config", "--default", "", "remote.origin.url").decode("utf-8", "replace").strip()
-
-    @property
-    def name(self) -> str:
-        """`owner/name` of its origin where that is a server's, else the folder's name."""
-        if self.origin.startswith(("http://", "https://", "git@", "ssh://")):
-            return "/".join(self.origin.removesuffix(".git").rstrip("/").replace(":", "/").split("/")[-2:])
-        return Path(self._git("rev-parse", "--show-toplevel").decode("utf-8", "replace").strip()).name
-
-    def is_shallow(self) -> bool:
-        """Whether history was cut when it was cloned."""
-        return self._git("rev-parse", "--is-shallow-repository").strip() == b"true"
-
-    def changes(self, *, max_commits: int, since: str | None = None, until: str | None = None) -> list[FileChange]:
-        """Modified files (not added, deleted, renamed or merged) of the last `max_commits` commits, newest first.
-        Raises GitError: no repository there, or git refused."""
-        options = [
-            "--no-merges",
-            "--no-renames",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--raw",
-            "--no-abbrev",
-            "-z",
-            f"--max-count={max_commits}",
-        ]
-        options += [f"--since={since}"] if since else []
-        options += [f"--until={until}"] if until else []
-        layout = f"--format={_COMMIT}{_FIELD.join(('%H', '%P', '%cs', '%s'))}"
-        found = []
-        for entry in self._git("log", *options, layout).decode("utf-8", "surrogateescape").split(_COMMIT)[1:]:
-            head, *rest = entry.split("\0")
-            commit, parents, date, subject = head.split(_FIELD, 3)
-            pairs = [(rest[i].lstrip("\n"), rest[i + 1]) for i in range(0, len(rest) - 1, 2)]
-            for raw, path in pairs:
-                old_mode, new_mode, old_blob, new_blob, status = raw.removeprefix(":").split(" ")
-                if status == "M" and old_mode.startswith("100") and new_mode.startswith("100"):
-                    change = FileChange(commit, parents, date, subject, path, old_blob, new_blob, len(pairs))
-                    found.append(change)
-        return found
-
-    def text(self, blob: str) -> str | None:
-        """A blob as text; None where it is not UTF-8 or holds NUL."""
-        data = self._git("cat-file", "blob", blob)
-        try:
-            return None if b"\0" in data else data.decode("utf-8")
-        except UnicodeDecodeError:
-            return None
-
-    def _git(self, *arguments: str) -> bytes:
-        """What git says.  A repository's own configuration names programs: none of them may run."""
-        if (git := find_program("git")) is None:
-            raise GitError("git is not on the path", remedy="install git")
-        options = [word for name, value in GIT_OPTIONS.items() for word in ("-c", f"{name}={value}")]
-        command = [git, "--no-pager", *options, "-C", str(self.path), *arguments]
-        try:
-            found = subprocess.run(
-                command, capture_output=True, check=False, timeout=GIT_TIMEOUT_S, env=os.environ | GIT_VARIABLES
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise GitError(f"git could not be run: {error}", remedy="install git") from error
-        if found.returncode:
-            message = found.stderr.decode("utf-8", "replace").strip()
-            raise GitError(f"git refused: {message}", value=str(self.path), remedy="give the path of a git repository")
-        return found.stdout

@@ -42,6 +42,11 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 or float(value).is_integer() else f"{value:.2f}"
 
 
+def money(value: float | None) -> str:
+    """In the unit of the price that was given."""
+    return DASH if value is None else f"{value:,.2f}"
+
+
 def with_interval(show: Callable[[float | None], str], value: float | None, interval: Sequence[float] | None) -> str:
     """`94.0% (91.1%-96.2%)`; without the brackets where there is no interval."""
     if value is None or interval is None:
@@ -85,10 +90,20 @@ MORE_COLUMNS: Mapping[str, Column] = {
     "n_refused": Column("refused", count, "samples with a typed error in place of an answer: not exact, never silent"),
     "n_late": Column("late", count, "of these, their deadline passed: the sentence says not finished"),
     "n_crashed": Column("crashed", count, "samples on which the contestant crashed: not exact, never silent"),
+    "right_unseen": Column(
+        "right unseen",
+        share,
+        "share of scored samples that are right, with no finding and no confidence below the threshold",
+    ),
     "same_but_blanks": Column(
         "but for blanks", share, "answers right apart from blank lines and white space at line ends"
     ),
     "same_tree": Column("same tree", share, "answers with the wanted syntax tree, of those that a grammar can tell"),
+    "equivalent": Column(
+        "equivalent",
+        share,
+        "answers right by aiXapply's measure: JSON and YAML as parsed, else the tokens of Pygments but for white space",
+    ),
     "edit_similarity": Column(
         "edit similarity", share, "1 less the Levenshtein distance to the wanted text, as a share; mean"
     ),
@@ -114,8 +129,17 @@ MORE_COLUMNS: Mapping[str, Column] = {
     "latency_p99_s": Column("p99", seconds, "99th percentile of the latency"),
     "ttft_p50_s": Column("first text", seconds, "median time to the first text"),
     "tokens_per_pass": Column("tokens a pass", count, "generated tokens over passes, all samples together"),
+    "tokens_per_pass_expected": Column(
+        "expected",
+        count,
+        "tokens a pass by (1 - a^(k+1)) / (1 - a): a is accepted tokens over accepted and rejections, k drafted tokens "
+        "a pass; drafts of uneven quality differ from it",
+    ),
     "speedup_end_to_end": Column("end to end", times, "median of the latency of `plain` over this one's"),
     "throughput_tok_s": Column("tok/s in all", rate, "generated tokens over the latencies of all answers"),
+    "cost_per_million_tokens": Column(
+        "cost of a million tokens", money, "`--price-per-hour` over tok/s in all: one request at a time"
+    ),
 }
 """The second table."""
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from apply_eval.chats import MODEL_TAG, tell_counts
 from apply_eval.numbers import (
     COLUMNS,
     DASH,
@@ -30,6 +31,8 @@ from apply_eval.rows import RunRow, SampleFacts
 from apply_eval.summary import is_silent
 
 REPORT = "report.html"
+CHAT_COLUMNS = {"exact_match": "same file", "right_unseen": "same, unseen", "silent_errors": "another, unseen"}
+"""Figures of a model's replies: field of the summary, heading."""
 Cell = tuple[str, str]
 """A figure and its interval (empty where it has none), as text."""
 
@@ -50,14 +53,10 @@ def write_report(results: RunResults, folder: Path) -> Path:
 
 def render_report(results: RunResults) -> str:
     """The page's text."""
-    loader = PackageLoader("apply_eval", "templates")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     values = results.values
     model, server, start = values["plan"]["model"], values["plan"]["server"], values["provenance"] or {}
-    page = environment.get_template("page.html.jinja").render(
-        style=Markup((Path(__file__).parent / "templates" / "style.css").read_text(encoding="utf-8")),
+    return render_page(
+        "page.html.jinja",
         title=f"apply-eval: {model['name'] if model else server['url'] if server else 'no model'}",
         notes=notes(values),
         values=values,
@@ -70,12 +69,23 @@ def render_report(results: RunResults) -> str:
         more=_columns(results, MORE_COLUMNS),
         words=VERDICTS
         | {x.heading: x.meaning for x in used_columns({**COLUMNS, **MORE_COLUMNS}, results.summary).values()},
+        chats=_chats(results),
+        chat_notes=tell_counts(values["chats"]) if values.get("chats") else [],
         tables=list(tables(results)),
         threshold=values["summary_options"]["confidence_threshold"],
         samples=samples(results),
         headings=HEADINGS,
     )
-    return page + "\n"
+
+
+def render_page(template: str, **values: Any) -> str:
+    """The text of a page: a template with its values and our style."""
+    loader = PackageLoader("apply_eval", "templates")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    style = Markup((Path(__file__).parent / "templates" / "style.css").read_text(encoding="utf-8"))
+    return environment.get_template(template).render(style=style, **values) + "\n"
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -92,6 +102,19 @@ def _columns(results: RunResults, columns: Mapping[str, Column]) -> Table:
 def _cell(found: Mapping[str, Any], field: str, show: Callable[[Any], str]) -> Cell:
     value, interval = found.get(field), found["intervals"].get(field)
     return show(value), "" if value is None or interval is None else f"{show(interval[0])}–{show(interval[1])}"
+
+
+def _chats(results: RunResults) -> Table | None:
+    """A row a model that wrote replies; None where the samples are of no chat."""
+    if not results.values.get("chats"):
+        return None
+    found = next(iter(results.summary.values()))
+    by_model = {tag.removeprefix(MODEL_TAG): of for tag, of in found["by_tag"].items() if tag.startswith(MODEL_TAG)}
+    rows = [
+        (f"{name} ({of['n_scored']})", [_cell(of, field, share) for field in CHAT_COLUMNS])
+        for name, of in {**by_model, "all": found}.items()
+    ]
+    return Table("", "", list(CHAT_COLUMNS.values()), rows)
 
 
 def tables(results: RunResults) -> Iterator[Table]:

@@ -42,6 +42,7 @@ class RunRow(Told):
     same_but_blanks: bool | None = None
     same_but_misquotes: bool | None = None
     same_tree: bool | None = None
+    equivalent: bool | None = None
     edit_similarity: float | None = None
     syntax_kept: bool | None = None
     lines_outside: int | None = None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from apply_eval.report import REPORT, write_report
 from apply_eval.results import RESULTS, ROWS, build_results, read_results, write_results
 from apply_eval.rows import RowsFile, facts_of, read_rows_file
 from apply_eval.runners import RequestOptions
-from apply_eval.services import ServerOptions
+from apply_eval.services import ServerOptions, read_api_key
 from apply_eval.summary import SummaryOptions
 from apply_eval.target import TargetOptions
 from apply_service.errors import ApplyError, InvalidField
@@ -33,9 +32,10 @@ FAILED, INTERRUPTED = 1, 130
 OWN_DATA = "data.jsonl"
 
 
-def run(arguments: argparse.Namespace, *, until: float = math.inf) -> int:
+def run(arguments: argparse.Namespace, *, until: float = math.inf, chats: Mapping[str, Any] | None = None) -> int:
     """Open, measure, write.  What is done when it stops is kept, whatever stops it.  With `until` (of
-    `time.monotonic`) no sample is begun after it, and one sentence is printed in place of the table."""
+    `time.monotonic`) no sample is begun after it, and one sentence is printed in place of the table.  `chats`: the
+    counts of the chats that the data comes from, for the results."""
     options = options_of(arguments)
     if arguments.fresh:
         for name in (ROWS, OWN_DATA, RESULTS, REPORT):  # what a run has written there, nothing else
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace, *, until: float = math.inf) -> int:
         plan = plan_of(options, names=names, data=start["data"], sample_ids=ids, model=contest.model)
         with RowsFile(arguments.out / ROWS, plan) as file:
             file.add_session({**start, "model": contest.model, "plain": contest.plain})
-            return _measure(arguments, records, contest, file, until)
+            return _measure(arguments, records, contest, file, until, chats)
 
 
 def options_of(arguments: argparse.Namespace) -> RunOptions:
@@ -70,13 +70,7 @@ def options_of(arguments: argparse.Namespace) -> RunOptions:
     strategy: Strategy = arguments.strategy or ("model" if arguments.server is None else "auto")
     server = None
     if arguments.server is not None:
-        key: str | None = arguments.api_key
-        if key is not None and key.startswith("env:"):
-            name, key = key.removeprefix("env:"), os.environ.get(key.removeprefix("env:"))
-            if key is None:
-                message = f"the environment has no {name}"
-                raise InvalidField(message, value=name, remedy="set it, or give the key itself")
-        server = ServerOptions(arguments.server, arguments.dialect, arguments.model, key)
+        server = ServerOptions(arguments.server, arguments.dialect, arguments.model, read_api_key(arguments.api_key))
     own: dict[str, Any] = {n: getattr(arguments, n) for n in ("device", "dtype", "window", "kv_cache_mb")}
     # A contestant that decides parts of a file can't be compared with one that writes all of it.
     windows = "context" if strategy == "model" else "auto"
@@ -110,6 +104,7 @@ def _measure(
     contest: contests.Contest,
     file: RowsFile,
     until: float,
+    chats: Mapping[str, Any] | None,
 ) -> int:
     turns = schedule([record.id for record in records], list(contest.runners), seed=arguments.seed)
     loop = Loop({record.id: record for record in records}, contest.runners, file, until=until)
@@ -125,11 +120,13 @@ def _measure(
             stopped = error
     if isinstance(stopped, KeyboardInterrupt) and not file.record.rows:
         return INTERRUPTED
-    summary = SummaryOptions(arguments.seed, arguments.confidence_threshold)
+    summary = SummaryOptions(arguments.seed, arguments.confidence_threshold, arguments.price_per_hour)
     results = build_results(file.record, [facts_of(record) for record in records], summary, plain=contest.plain)
+    if chats is not None:
+        results["chats"] = chats
     path = write_results(arguments.out, results)
     report = write_report(read_results(arguments.out), arguments.out)
-    if until < math.inf:
+    if until < math.inf or chats is not None:
         print("\n".join(verdict_sentence(figures) for figures in results["summary"].values()))
     else:
         print_results(results)

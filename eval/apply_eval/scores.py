@@ -6,9 +6,12 @@ wanted text itself) is None, never a guess: such samples are left out of the sha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
+from typing import Any
 
 from rapidfuzz.distance import Indel, Levenshtein
 
@@ -31,6 +34,7 @@ class Scores:
     same_but_blanks: bool
     same_but_misquotes: bool
     same_tree: bool | None
+    equivalent: bool | None
     edit_similarity: float
     syntax_kept: bool | None
     lines_outside: int
@@ -40,15 +44,16 @@ def score_answer(record: EditRecord, answer: str) -> Scores:
     """Judge `answer` to `record`.  Tens of milliseconds at 1,500 lines."""
     language = detect_language(name=record.language, path=record.path)
     before, wanted = record.before, record.after
-    same_tree = is_same_tree(wanted, answer, language)
+    same_tree, equivalent = (same(wanted, answer, language) for same in (is_same_tree, is_equivalent))
     syntax_kept = is_syntax_kept(before, wanted, answer, language)
     if answer == wanted:
-        return Scores(True, True, True, same_tree, 1.0, syntax_kept, 0)
+        return Scores(True, True, True, same_tree, equivalent, 1.0, syntax_kept, 0)
     return Scores(
         exact=False,
         same_but_blanks=is_same_but_blanks(wanted, answer),
         same_but_misquotes=is_same_but_misquotes(before, wanted, answer, record.update),
         same_tree=same_tree,
+        equivalent=equivalent,
         edit_similarity=Levenshtein.normalized_similarity(wanted, answer),
         syntax_kept=syntax_kept,
         lines_outside=count_lines_outside(before, wanted, answer),
@@ -136,6 +141,38 @@ def is_same_tree(wanted: str, answer: str, language: str | None) -> bool | None:
         return None
     found = _sound_tree(answer, language)
     return found is not None and all(left == right for left, right in zip_longest(_words(expected), _words(found)))
+
+
+def is_equivalent(wanted: str, answer: str, language: str | None) -> bool | None:
+    """Whether both texts are the same by aiXapply's measure: JSON and YAML as parsed, all else by the tokens that
+    Pygments sees, without white space.  So indentation does not count, as it does in `is_same_tree`.
+
+    None where Pygments does not know the language, or is not installed (extra `eval`).
+    """
+    try:
+        meaning = _meaning(wanted, language)
+        return None if meaning is None else answer == wanted or meaning == _meaning(answer, language)
+    except ModuleNotFoundError:
+        return None
+
+
+def _meaning(text: str, language: str | None) -> tuple[str, Any] | None:
+    """The data of a text, or else its tokens; None in an unknown language."""
+    import yaml
+    from pygments import lex
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    with suppress(ValueError, RecursionError, yaml.YAMLError):
+        if language == "json":
+            return "data", json.loads(text)
+        if language == "yaml":
+            return "data", list(yaml.safe_load_all(text))
+    try:
+        lexer = get_lexer_by_name(language or "")
+    except ClassNotFound:
+        return None
+    return "tokens", [(kind, word) for kind, word in lex(text, lexer) if word.strip()]
 
 
 def is_syntax_kept(before: str, wanted: str, answer: str, language: str | None) -> bool | None:

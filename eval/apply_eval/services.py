@@ -6,6 +6,7 @@ A broken connection, a status above 499 and a refused key all mean that there wa
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from apply_eval.runners import MISSING_OVER_HTTP, Answer, OwnService, RequestOpt
 from apply_service.clients.http import HttpClient
 from apply_service.errors import (
     DeadlineExceeded,
+    InvalidField,
     NotReady,
     Overloaded,
     RequestError,
@@ -44,6 +46,16 @@ class ServerOptions:
     dialect: str = "native"
     model: str | None = None
     api_key: str | None = field(default=None, repr=False)
+
+
+def read_api_key(key: str | None) -> str | None:
+    """Return the key of an option: itself, or `env:NAME`, what the environment holds.  Raises InvalidField."""
+    if key is None or not key.startswith("env:"):
+        return key
+    name = key.removeprefix("env:")
+    if name not in os.environ:
+        raise InvalidField(f"the environment has no {name}", value=name, remedy="set it, or give the key itself")
+    return os.environ[name]
 
 
 def open_server(name: str, server: ServerOptions, options: RequestOptions, *, drafter: str | None = None) -> Runner:

@@ -43,6 +43,7 @@ class SummaryOptions:
 
     seed: int = 0
     confidence_threshold: float = CONFIDENCE_THRESHOLD
+    price_per_hour: float | None = None
 
 
 def summarise(
@@ -86,7 +87,8 @@ def _figures(cells: Mapping[str, RunRow], plain: Mapping[str, RunRow], options: 
     main, intervals = _main_figures(cells, plain, options)
     passes, more = _pass_figures([row for row in answered if row.is_decoded], options.seed)
     latency_s = _known(answered, "latency_s")
-    scores = ("same_but_blanks", "same_but_misquotes", "same_tree", "edit_similarity", "syntax_kept")
+    throughput = share_of(sum(_known(answered, "n_tokens")), sum(latency_s))
+    scores = ("same_but_blanks", "same_but_misquotes", "same_tree", "equivalent", "edit_similarity", "syntax_kept")
     return {
         **main,
         # Where a scorer could not tell, the answer is left out of the mean.
@@ -94,7 +96,8 @@ def _figures(cells: Mapping[str, RunRow], plain: Mapping[str, RunRow], options: 
         "touched_outside": mean([float(n > 0) for n in _known(answered, "lines_outside")]),
         **_trust_figures(cells, answered, options),
         **passes,
-        "throughput_tok_s": share_of(sum(_known(answered, "n_tokens")), sum(latency_s)),
+        "throughput_tok_s": throughput,
+        "cost_per_million_tokens": cost_per_million(throughput, options.price_per_hour),
         "latency_p95_s": percentile(latency_s, 0.95),
         "latency_p99_s": percentile(latency_s, 0.99),
         "ttft_p50_s": median(_known(answered, "ttft_s")),
@@ -108,9 +111,11 @@ def _main_figures(
     """The fields that are also given by group, and their intervals."""
     scored = [row for row in cells.values() if row.is_scored]
     answered = [row for row in scored if row.outcome == "answered"]
+    threshold = options.confidence_threshold
     shares = {
         "exact_match": [row.exact for row in scored],
-        "silent_errors": [is_silent(row, options.confidence_threshold) for row in scored],
+        "right_unseen": [row.exact and not is_flagged(row.findings, row.confidence, threshold) for row in scored],
+        "silent_errors": [is_silent(row, threshold) for row in scored],
     }
     medians = {
         "tok_s": _known(answered, "tok_s"),
@@ -168,6 +173,7 @@ def _pass_figures(decoded: Sequence[RunRow], seed: int) -> tuple[dict[str, Any],
         "passes_per_edit": mean(passes),
         "rejections_per_edit": mean(rejections),
         "tokens_per_pass": share_of(sum(row.n_tokens or 0 for row in timed), n_passes),
+        "tokens_per_pass_expected": expected_tokens_per_pass(timed),
         "acceptance_rate": share_of(sum(a for a, _ in drafted), sum(d for _, d in drafted)),
         "origin_shares": share_by_source([row.accepted_by_source for row in decoded], int(sum(tokens))),
     }
@@ -178,7 +184,30 @@ def _pass_figures(decoded: Sequence[RunRow], seed: int) -> tuple[dict[str, Any],
     }
 
 
+def expected_tokens_per_pass(rows: Iterable[RunRow]) -> float | None:
+    """What Y. Leviathan and others' formula ("Fast inference from transformers via speculative decoding", 2023)
+    expects: (1 - a^(k+1)) / (1 - a), where k tokens are drafted a pass and each is accepted with the chance a.
+
+    A rejection ends a pass, so a is counted as accepted over accepted and rejections.  None where rows do not tell.
+    """
+    names = ("n_accepted", "n_drafted", "rejections", "passes")
+    told = [[getattr(row, name) for name in names] for row in rows]
+    known = [counts for counts in told if None not in counts]
+    if not known:
+        return None
+    accepted, drafted, rejections, passes = map(sum, zip(*known, strict=True))
+    chance, size = share_of(accepted, accepted + rejections) or 0.0, drafted / passes
+    return float(size + 1) if chance == 1 else float((1 - chance ** (size + 1)) / (1 - chance))
+
+
+def cost_per_million(tok_s: float | None, price_per_hour: float | None) -> float | None:
+    """What a million tokens cost on a machine of this price that does nothing else."""
+    return None if price_per_hour is None or not tok_s else price_per_hour / 3600 / tok_s * 1e6
+
+
 # -- groups ------------------------------------------------------------------------------------------------------------
+KEPT_BY_GROUP = ("exact_match", "right_unseen", "silent_errors", "speedup_vs_plain")
+"""Figures whose intervals are given by group."""
 WAYS: Mapping[str, Callable[[SampleFacts], Sequence[str]]] = {
     "by_language": lambda fact: (fact.language,),
     "by_size": lambda fact: (fact.size,),
@@ -203,7 +232,7 @@ def _groups(
         for key in order:
             figures, intervals = _main_figures({i: cells[i] for i in members[key] if i in cells}, plain, options)
             del figures["speedup_end_to_end"]
-            kept = {name: intervals[name] for name in ("exact_match", "silent_errors", "speedup_vs_plain")}
+            kept = {name: intervals[name] for name in KEPT_BY_GROUP}
             found[way][key] = figures | {"intervals": _as_lists(kept)}
     return found
 

@@ -58,8 +58,8 @@ def check_typed(response: httpx2.Response) -> None:
         return
     assert 400 <= response.status_code < 500, response.text
     error = response.json()["error"]
-    more = {"readings"} & set(error) if error["code"] == "needs_more_context" else set()
-    assert set(error) == {"code", "message", "value", "limit", "remedy"} | more
+    told = {"readings", "failures", "source_sha256"} if error["code"] == "needs_more_context" else set()
+    assert set(error) - told == {"code", "message", "value", "limit", "remedy"}
     assert error["message"]
 
 

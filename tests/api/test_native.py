@@ -262,3 +262,17 @@ def test_openapi_documents_every_status_and_field() -> None:
     assert all(field.get("description") for field in fields.values())
     assert page.status_code == 200
     assert "openapi.json" in page.text
+
+
+def test_a_failed_call_is_mended() -> None:
+    original = "def load(path):\n    with open(path) as file:\n        return file.read()\n"
+    old = "    with open(name) as file:\n        return file.read()"
+    body = {"original": original, "update": json.dumps({"old_str": old, "new_str": old.replace("read", "readlines")})}
+    with client(ScriptedRun()) as http:
+        answer = http.post("/v1/repair", json=body)
+        mended = json.loads(answer.json()["update"])
+        assert answer.json()["mended"] == ["edit 1"]
+        assert original.replace(mended["old_str"], mended["new_str"]) == original.replace("read()", "readlines()")
+        error = http.post("/v1/repair", json=body | {"update": json.dumps({"old_str": "zzzz(1)", "new_str": "x"})})
+    assert error.status_code == 422
+    assert error.json()["error"]["failures"][0]["part"] == "edit 1"

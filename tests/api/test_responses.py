@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from apply_service.api.responses import EVENTS, PATH
+from apply_service.formats.patch import PatchedFile, apply_changes
 from apply_service.types import Verdict
 from tests.api.openai_chats import TAGGED, client
 from tests.doubles import ScriptedRun, make_result
@@ -29,6 +30,21 @@ def test_a_text_comes_back(asked: Any) -> None:
         "total_tokens": 26,
     }
     assert answer["apply_service"]["strategy"]
+
+
+def test_a_client_that_declares_the_patch_tool_gets_a_call_of_it() -> None:
+    asked = {"input": TAGGED, "tools": [{"type": "apply_patch"}], "apply_service": {"path": "a.py"}}
+    with client(ScriptedRun(result=make_result(merged_code="new\n"))) as http:
+        (call,) = http.post(PATH, json=asked).json()["output"]
+        assert http.post(PATH, json=asked | {"stream": True}).status_code == 400
+        (text,) = http.post(PATH, json=asked | {"tool_choice": "none"}).json()["output"]
+    assert (call["type"], call["status"], call["operation"]["type"]) == ("apply_patch_call", "completed", "update_file")
+    assert call["call_id"].startswith("call_")
+    patch = f"*** Begin Patch\n*** Update File: a.py\n{call['operation']['diff']}*** End Patch\n"
+    (patched,) = apply_changes(patch, {"a.py": "old\n"})
+    assert isinstance(patched, PatchedFile)
+    assert patched.text == "new\n"
+    assert text["type"] == "message"
 
 
 def test_the_tags_that_the_prompt_asks_for() -> None:

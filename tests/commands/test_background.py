@@ -229,7 +229,7 @@ def test_a_pid_that_is_taken_again_between_the_looks(
     "left",
     [
         *("", "{", "[]", '{"pid": 1}', "\xff", "[" * 100_000),
-        *(record(pid) for pid in (-1, 0, 1)),
+        *(record(pid) for pid in (-1, 0, 1, 2**31, 2**63)),
         record(4, "http://example.org:80"),
         record(4, models=[]),
         record(4, models=[1]),

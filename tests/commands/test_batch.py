@@ -166,6 +166,28 @@ def test_encodings_and_bytes_survive(project: Path, options: list[str]) -> None:
     assert (project / "l1.txt").read_bytes() == b"\xe9\n\xfc\n"
 
 
+def test_encodings_are_guessed_for_each_file(
+    project: Path, options: list[str], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    files = {"l1.txt": b"\xe9\nx\n", "l2.txt": b"\xe9\r\nx\r\n"}
+    for name, data in files.items():
+        (project / name).write_bytes(data)
+    edits = [{"path": "l1.txt", "update": block("x", "y")}, {"path": "l2.txt", "update": block("x", "ü")}]
+    assert main(["apply", "--batch", write_batch(project, *edits), "--in-place", *options]) == 2
+    assert b"l2.txt: the file's encoding is a guess (cp1252)" in capsysbinary.readouterr().err
+    assert {name: (project / name).read_bytes() for name in files} == files
+    batch = write_batch(project, *edits, mode="independent")
+    assert main(["apply", "--batch", batch, "--in-place", *options]) == 1
+    told = capsysbinary.readouterr().err
+    assert b"it was read and is written as cp1252, which is a guess" in told
+    assert b"partial: 1 of 2 files written" in told
+    assert (project / "l1.txt").read_bytes() == b"\xe9\ny\n"
+    assert (project / "l2.txt").read_bytes() == files["l2.txt"]
+    edits[1]["encoding"] = "latin-1"
+    assert main(["apply", "--batch", write_batch(project, edits[1]), "--in-place", *options]) == 0
+    assert (project / "l2.txt").read_bytes() == b"\xe9\r\n\xfc\r\n"
+
+
 def test_a_file_changed_meanwhile_stops_all(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -87,6 +87,7 @@ PATHS = (
     "POST /v1/chat/completions",
     "POST /v1/code/apply",
     "POST /v1/completions",
+    "POST /v1/repair",
     "POST /v1/responses",
 )
 

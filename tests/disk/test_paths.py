@@ -132,6 +132,31 @@ def test_no_repository_can_be_made(root: Path, name: str) -> None:
         Roots([root]).resolve(name)
 
 
+@pytest.mark.parametrize("below", [".git/hooks", ".git/x/y", ".GIT/hooks", "sub/bare/hooks", "sub/bare/info/x"])
+def test_a_root_in_gits_own_data_allows_nothing(root: Path, below: str) -> None:
+    bare(root / "sub" / "bare")
+    (root / below).mkdir(parents=True, exist_ok=True)
+    with pytest.raises(OutsideRoots, match="git's own data"):
+        Roots([root / below]).resolve("post-checkout")
+
+
+def test_a_working_tree_below_a_folder_of_git_can_be_edited(root: Path) -> None:
+    tree = root / ".git" / "trees" / "main"
+    (tree / "src" / "config").mkdir(parents=True)
+    (root / ".git" / "worktrees" / "main").mkdir(parents=True)
+    (root / ".git" / "worktrees" / "main" / "HEAD").write_text("ref: refs/heads/main\n")
+    (tree / ".git").write_text("gitdir: ../../worktrees/main\n")
+    assert Roots([tree]).resolve("src/a.py") == tree / "src" / "a.py"
+    assert Roots([tree / "src" / "config"]).resolve("a.py") == tree / "src" / "config" / "a.py"
+
+
+def test_what_lies_above_the_root_makes_no_repository_of_it(root: Path) -> None:
+    """A file of the name HEAD, as there may be one in a folder of programs."""
+    (root / "HEAD").write_text("")
+    (root / "config").mkdir()
+    assert Roots([root / "config"]).resolve("a.py") == root / "config" / "a.py"
+
+
 def test_a_working_tree_in_the_folder_of_its_bare_repository_can_be_edited(root: Path) -> None:
     bare(root)
     (root / "main" / "src").mkdir(parents=True)

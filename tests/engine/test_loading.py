@@ -18,9 +18,13 @@ from transformers import (
 )
 
 from apply_service.build import load_target
-from apply_service.engine.loading import ROUNDING, load_model
+from apply_service.engine.loading import (
+    ROUNDING,
+    find_directory,
+    load_model,
+)
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.errors import ModelNotLoadable, ModelTooLarge, RemoteCodeRefused, Unreachable
+from apply_service.errors import ModelNotLoadable, ModelTooLarge, RemoteCodeRefused, UnknownModel, Unreachable
 from apply_service.prompts.chat import Chat, FastApply
 from apply_service.protocols import Prefill, SamplingParams, Window
 from apply_service.settings import Settings
@@ -163,3 +167,17 @@ def test_a_model_with_other_logits_than_the_librarys_is_refused(
     with pytest.raises(ModelNotLoadable, match="differ from the transformers library") as caught:
         load_model(str(save_tiny(tmp_path / "tiny")))
     assert caught.value.limit == ROUNDING
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen2.5-Coder-0.5B-Instruct", "qwen2.5-coder-0.5b"])
+def test_a_folder_of_the_current_one_never_stands_in_for_the_hubs_model(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cloned project may have such a folder."""
+    (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("apply_service.models.hub.find", lambda _: None)
+    with pytest.raises(UnknownModel) as error:
+        find_directory(name, None, allow_remote_code=False)
+    assert f"./{name}" in error.value.remedy
+    assert find_directory(f"./{name}", None, allow_remote_code=False) == Path(name)

@@ -11,7 +11,8 @@ import pytest
 
 from apply_eval.datasets import EditRecord
 from apply_eval.errors import DataError, GitError
-from apply_eval.mine import GitRepo, MineFilter, language_name, mine
+from apply_eval.history import GitRepo
+from apply_eval.mine import MineFilter, language_name, mine
 from tests.eval.git_history import git, make_repo
 from tests.eval.samples import GO, PYTHON, TYPESCRIPT, YAML
 
@@ -181,6 +182,16 @@ def test_no_program_of_a_repository_runs(tmp_path: Path, marks: Path, place: str
     found = GitRepo(repo)
     (change,) = found.changes(max_commits=9)
     assert found.text(change.old_blob) == "x\n"
+    assert found.resolve([change.commit[:7]]) == {change.commit[:7]: change.commit}
+    assert found.changes_of([change.commit]) == {change.commit: [change]}
+    assert (
+        [one.status for one in found.all_changes()]
+        == [one.status for one in found.changes_of_file("a.py")]
+        == ["M", "A"]
+    )
+    assert found.working_files("a.py") == (
+        {"a.py": top / "a.py"} if repo.is_relative_to(top) and "bare" not in place else {}
+    )
     assert found.origin.startswith("ext::")
     assert not found.is_shallow()
     with pytest.raises(GitError, match="git refused"):

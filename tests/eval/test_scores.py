@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from apply_eval.datasets import EditRecord, measure_edit
@@ -9,6 +11,7 @@ from apply_eval.scores import (
     Scores,
     count_lines_outside,
     diff_hunks,
+    is_equivalent,
     is_same_but_blanks,
     is_same_but_misquotes,
     is_same_tree,
@@ -26,7 +29,7 @@ def record(language: str | None = "python", path: str | None = "a.py") -> EditRe
 
 
 def test_a_right_answer_scores_full_marks() -> None:
-    assert score_answer(record(), AFTER) == Scores(True, True, True, True, 1.0, True, 0)
+    assert score_answer(record(), AFTER) == Scores(True, True, True, True, True, 1.0, True, 0)
 
 
 def test_a_wrong_one_is_told_apart_by_every_scorer() -> None:
@@ -41,6 +44,7 @@ def test_the_language_is_found_by_the_path_or_not_at_all() -> None:
     assert score_answer(record(language="toml", path="a.toml"), SOURCE).syntax_kept is None
     unknown = score_answer(record(language=None, path=None), AFTER)
     assert unknown.same_tree is None
+    assert unknown.equivalent is None
     assert unknown.exact
 
 
@@ -267,3 +271,37 @@ def test_the_hunks_of_a_difference() -> None:
 )
 def test_slight_errors(answer: str, slight: bool) -> None:
     assert is_slight("# begin\na = 1\nb = 2\n", answer) is slight
+
+
+# -- aiXapply's measure ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("language", "wanted", "answer", "is_same"),
+    [
+        ("json", '{"a": 1, "b": [1, 2]}\n', '{\n  "b": [1, 2],\n  "a": 1.0\n}', True),
+        ("json", '{"a": [1, 2]}', '{"a": [2, 1]}', False),
+        ("json", '{"a": 1}', '{"a": 1', False),
+        ("json", '{"a": 1} // kept', '{"a":   1}   // kept\n', True),
+        ("json", '{"a": 1} // kept', '{"a": 1} // lost', False),
+        ("json", "[" * 100_000, "[" * 100_000 + "]", False),
+        ("yaml", "a: 1\nb: {c: [x, y]}\n", "b:\n  c:\n  - x\n  - y\na: 1 # one\n", True),
+        ("yaml", "a: 1\n---\na: 2\n", "a: 1\n", False),
+        ("yaml", "a: !Ref b\n", "a:   !Ref b\n", True),
+        ("yaml", "a: [1\n", "a: 1\n", False),
+        ("python", WANTED, WANTED.replace("\n\n\n", "\n").replace(" = ", "="), True),
+        ("python", "if a:\n    b()\n", "if a:\n  b()\n", True),
+        ("python", "f(a)\ng()\n", "f(b)\ng()\n", False),
+        ("python", "x = 1  # one\n", "x = 1\n", False),
+        ("csharp", "int a = 1;", "int  a=1 ;", True),
+        ("shell", "a=1\n", "a=2\n", False),
+        ("svelte", "a", "a", None),
+        (None, "a", "a", None),
+    ],
+)
+def test_what_aixapply_calls_equal(language: str | None, wanted: str, answer: str, is_same: bool | None) -> None:
+    assert is_equivalent(wanted, answer, language) is is_same
+
+
+@pytest.mark.parametrize("name", ["pygments", "yaml"])
+def test_it_is_not_known_in_a_plain_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    assert is_equivalent("a = 1\n", "a = 1\n", "python") is None

@@ -16,6 +16,8 @@ from apply_eval.statistics import (
     brier_score,
     calibration_error,
     calibration_figures,
+    chance_of_as_many,
+    clopper_pearson,
     coverage_interval,
     deciles,
     is_flagged,
@@ -261,3 +263,18 @@ def test_silent_errors_are_wrong_and_not_flagged() -> None:
     assert not is_silent_error(is_exact=False, flagged=True)
     assert not is_silent_error(is_exact=True, flagged=False)
     assert not is_silent_error(is_exact=True, flagged=True)
+
+
+def test_the_chance_of_as_many_is_the_binomial_s() -> None:
+    assert chance_of_as_many(3, 3, 1 / 3) == pytest.approx(1 / 27)
+    assert chance_of_as_many(1, 4, 0.5) == pytest.approx(15 / 16)
+    assert chance_of_as_many(0, 0, 0.2) == 1.0
+    assert chance_of_as_many(1500, 3000, 0.5) == pytest.approx(0.5073, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("n_hits", "n", "low", "high"),
+    [(0, 10, 0.0, 1 - 0.025**0.1), (10, 10, 0.025**0.1, 1.0), (0, 1, 0.0, 0.975), (3, 20, 0.0321, 0.3789)],
+)
+def test_the_exact_interval(n_hits: int, n: int, low: float, high: float) -> None:
+    assert clopper_pearson(n_hits, n) == pytest.approx((low, high), abs=1e-4)

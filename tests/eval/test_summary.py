@@ -82,6 +82,8 @@ def test_speed_and_passes() -> None:
     assert found["passes_per_edit"] == 4
     assert found["rejections_per_edit"] == 1
     assert found["tokens_per_pass"] == 25
+    chance, size = 96 / 97, 30  # of 120 drafted in 4 passes 96 were accepted, and once one was not
+    assert found["tokens_per_pass_expected"] == pytest.approx((1 - chance ** (size + 1)) / (1 - chance))
     assert found["acceptance_rate"] == pytest.approx(0.8)
     assert found["origin_shares"] == {"predicted": 0.96, "target": pytest.approx(0.04)}
     assert found["strategies"] == {"model": 4}
@@ -125,6 +127,26 @@ def test_throughput() -> None:
     assert summary_of(ROWS[:2], ["drafter"])["drafter"]["throughput_tok_s"] == pytest.approx(200 / 0.75)
 
 
+def test_what_a_million_tokens_cost() -> None:
+    cost = summary_of(ROWS[:2], ["drafter"], SummaryOptions(price_per_hour=3.6))["drafter"]["cost_per_million_tokens"]
+    assert cost == pytest.approx(3.6 / 3600 * 1e6 / (200 / 0.75))
+    assert summary_of(ROWS[:2], ["drafter"])["drafter"]["cost_per_million_tokens"] is None
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"n_drafted": 0, "n_accepted": 0, "rejections": 0, "passes": 100}, 1.0),
+        ({"n_drafted": 400, "n_accepted": 400, "rejections": 0, "passes": 100}, 5.0),
+        ({"n_drafted": 400, "n_accepted": 100, "rejections": 100, "passes": 100}, 1 + 0.5 + 0.25 + 0.125 + 0.0625),
+        ({"n_drafted": None}, None),
+    ],
+)
+def test_tokens_a_pass_by_the_formula(counts: dict[str, Any], expected: float | None) -> None:
+    found = summary_of([right("s1", "d", **counts)], ["d"])["d"]
+    assert found["tokens_per_pass_expected"] == (expected if expected is None else pytest.approx(expected))
+
+
 def test_missing_answers_do_not_count_as_throughput() -> None:
     found = summary_of([right("s1", "d"), missing("s2", "d")], ["d"])["d"]
     assert found["throughput_tok_s"] == pytest.approx(100 / 0.5)
@@ -153,6 +175,7 @@ def test_groups() -> None:
     assert set(found["by_language"]["go"]) == {
         "n_scored",
         "exact_match",
+        "right_unseen",
         "silent_errors",
         "tok_s",
         "chars_s",

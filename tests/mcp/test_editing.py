@@ -200,13 +200,16 @@ def test_files_outside_the_roots_are_refused(root: Path, path: str) -> None:
         ({"path": "src/a.py", "code_edit": EDIT, "encoding": "klingon"}, "bad_encoding"),
         ({"path": "src/a.py", "code_edit": EDIT, "on_verdict": {"spelling": "warn"}}, "invalid_field"),
         ({"path": "src/a.py", "code_edit": "a\0b"}, "nul_byte"),
-        ({"path": "latin.txt", "code_edit": block("x", "y")}, "bad_encoding"),
+        ({"path": "latin.txt", "code_edit": block("x", "ü")}, "bad_encoding"),
+        ({"path": "latin.txt", "code_edit": block("x", "y"), "encoding": "utf-8"}, "bad_encoding"),
+        ({"path": "zeros.txt", "code_edit": block("x", "y")}, "bad_encoding"),
         ({"path": ".git/config", "code_edit": "x"}, "outside_roots"),
         ({"path": "large.txt", "code_edit": block("x", "y")}, "too_large"),
     ],
 )
 def test_errors_are_typed_texts(root: Path, arguments: dict[str, Any], code: str) -> None:
     (root / "latin.txt").write_bytes(b"\xe9\nx\n")
+    (root / "zeros.txt").write_bytes(b"\xe9\0\nx\n")
     (root / "large.txt").write_bytes(b"x" * 70_000)
     before = tree(root)
     result = call(root, arguments)
@@ -220,6 +223,26 @@ def test_encodings_survive(root: Path) -> None:
     (root / "latin.txt").write_bytes(b"\xe9\r\nx\r\n")
     call(root, {"path": "latin.txt", "code_edit": block("x", "ü"), "encoding": "latin-1"})
     assert (root / "latin.txt").read_bytes() == b"\xe9\r\n\xfc\r\n"
+
+
+def test_an_encoding_is_found_out(root: Path) -> None:
+    (root / "latin.txt").write_bytes(b"\xe9\r\nx\r\n")
+    result = call(root, {"path": "latin.txt", "code_edit": block("x", "\u00e9 y")})
+    assert (root / "latin.txt").read_bytes() == b"\xe9\r\n\xe9 y\r\n"
+    assert "warning: encoding: the file is not UTF-8; it was read and is written as cp1252" in text(result)
+    assert result.structured_content is not None
+    assert result.structured_content["encoding"] == "cp1252"
+    (root / "wide.txt").write_bytes("\u00e9\r\nx\r\n".encode("utf-16"))
+    result = call(root, {"path": "wide.txt", "code_edit": block("x", "\u65e5\u672c")})
+    assert (root / "wide.txt").read_bytes() == "\u00e9\r\n\u65e5\u672c\r\n".encode("utf-16")
+    assert "encoding" not in text(result)
+
+
+def test_an_edit_that_does_not_fit_a_guess_is_told_of_it(root: Path) -> None:
+    (root / "latin.txt").write_bytes(b"\xe9\nx\n")
+    result = call(root, {"path": "latin.txt", "code_edit": block("\u0439", "y")})
+    assert text(result).startswith("error [needs_more_context]: ")
+    assert "the file was read as cp1252, which is a guess" in text(result)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX modes")

@@ -18,8 +18,15 @@ export interface NativeRequest {
   language?: string | null;
   /** Format of the update; left out, it is detected. */
   format?: string | null;
-  /** Hash of the bytes that the edit was made for; another original is refused as stale. */
+  /**
+   * The text that the edit was made for, where the file is newer: the edit is applied to it, and merged three-way
+   * with the file.
+   */
+  base?: string | null;
+  /** Hash of the bytes that the edit was made for; another original (or `base`) is refused as stale. */
   base_sha256?: string | null;
+  /** Of lines that both the file and the edit changed since `base`: refuse, or write both. */
+  conflicts?: "error" | "markers";
   /** Who decides: `exact` the program, `model` the target. */
   strategy?: "auto" | "model" | "exact";
   /** Drafter by name, or two as `merged_edit+suffix`. Changes the speed, never the answer. */
@@ -109,6 +116,10 @@ export interface NativeAnswer {
    * and an id returns that one.
    */
   readings: OtherReading[];
+  /** The parts of the edit whose quotes do not fit, with a `next` edit. */
+  failures: Failure[];
+  /** Whether the file has the edit already, so that nothing changes. */
+  already_applied: boolean;
   /** The id of this one; null where a model's text is no reading of the edit. */
   reading: string | null;
   /** Whether the target wrote what the deterministic merge predicted. */
@@ -162,6 +173,34 @@ export interface OtherReading {
   difference: string;
   /** The unified diff of the original and this reading, where the request asks for diffs. */
   diff: string | null;
+}
+
+/** A part of an edit whose quote is not in the file, or stands there at several places. */
+export interface Failure {
+  /** Which part: "edit 2", "hunk 1", "block 3". */
+  part: string;
+  /** Up to three places that the quote may mean, the likest first. */
+  candidates: LikePlace[];
+  /** The first line of the quote that is not so in the likest place; null where the quote stands there as it is. */
+  quoted: string | null;
+  /** The line of the file in its stead; null where the file has none. */
+  found: string | null;
+  /** The number of that line. */
+  line: number | null;
+  /**
+   * The smallest edit that says the same and quotes the file right, ready to be sent as `update`; null where it is
+   * not clear which place is meant.
+   */
+  next: string | null;
+}
+
+/** Lines of the file that a quote may mean. */
+export interface LikePlace {
+  first: number;
+  /** The first and the last line; 1-based, inclusive. */
+  last: number;
+  /** How much of the quote stands there: 0 to 1. */
+  likeness: number;
 }
 
 /** What one check found, or that it passed. */
@@ -307,6 +346,10 @@ export interface ErrorDetail {
   remedy: string;
   /** What an edit that is not clear may mean, likeliest first; only there. `reading` takes one. */
   readings: OtherReading[];
+  /** The parts of an edit whose quotes do not fit; only there. */
+  failures: Failure[];
+  /** SHA-256 of the file that the failures speak of; only beside them. */
+  source_sha256: string | null;
 }
 
 export interface ModelList {
@@ -349,6 +392,7 @@ export type ErrorCode =
   | "check_failed"
   | "context_limit"
   | "deadline_exceeded"
+  | "edit_conflict"
   | "empty_update"
   | "engine_failure"
   | "error"

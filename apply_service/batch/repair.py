@@ -1,0 +1,65 @@
+"""Mends a failed call: the same kind of call, with quotes that fit the file as it is.
+
+What the call does to the file, its misquoted parts made to the file's own lines, is written anew.  Nothing is guessed:
+a part without a `next` is the error that it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from apply_service.errors import NeedsMoreContext, UnsupportedParameter
+from apply_service.formats.write_call import write_call
+from apply_service.pipeline import read_request
+from apply_service.target import Runtime, no_target
+from apply_service.text.fidelity import SourceText, hash_of, normalise
+from apply_service.types import ApplyRequest, Certainty
+
+QUOTING = ("search_replace", "v4a_patch", "unified_diff", "hashline", "json_edit", "conflict_markers")
+"""Formats that quote the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedCall:
+    """A call that fits the file."""
+
+    update: str
+    """The call, as it was where it fits already."""
+    format: str
+    fits: bool
+    """Whether it did."""
+    mended: tuple[str, ...]
+    """The parts whose quotes were mended."""
+    already_applied: bool
+    source_sha256: str
+
+
+def repair_call(request: ApplyRequest) -> RepairedCall:
+    """Return the call of a request as it fits the request's file.
+
+    Raises ApplyError: as the edit itself, with `failures`, where a part can't be mended; UnsupportedParameter: its
+    format quotes nothing.
+    """
+    request = replace(request, strategy="exact", reading=None)
+    runtime = Runtime(no_target)
+    job = read_request(request, runtime).job
+    found = job.prediction
+    if job.format not in QUOTING:
+        message, remedy = "only calls that quote the file can be mended", "send a call of one of these formats"
+        raise UnsupportedParameter(message, value=job.format, limit=list(QUOTING), remedy=remedy)
+    digest = hash_of(request.original, SourceText.of(request.original, request.encoding))
+    mended = tuple(one.part for one in found.failures if one.next is not None)
+    if len(mended) < len(found.failures) or (found.certainty is Certainty.GUESS and not mended):
+        error = NeedsMoreContext(
+            f"the call can't be mended: {'; '.join(found.reasons)}", remedy="read the file again, and make a new call"
+        )
+        error.failures, error.source_sha256 = [one.as_dict() for one in found.failures], digest
+        raise error
+    fits, is_made = found.certainty is Certainty.CERTAIN, found.text == job.original
+    update: str | None = request.update
+    if not (fits or is_made):
+        update = write_call(job.format, normalise(request.update), job.original, found.text, request.path or "file")
+    if update is None:
+        message, remedy = "the file repeats itself too much to be quoted", "send the whole file"
+        raise NeedsMoreContext(message, remedy=remedy)
+    return RepairedCall(update, job.format, fits, mended, is_made, digest)

@@ -1,0 +1,96 @@
+"""The encoding of a file for which nobody has named one.
+
+A file is UTF-8, or has the byte-order mark of UTF-16 or UTF-32.  Any other file's encoding is guessed.  The guess does
+no harm to the bytes that an edit leaves alone: decoding and encoding the whole file gives the same bytes.  Only a
+character that the edit brings into the file could be written wrongly, so there it is refused.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import NamedTuple
+
+from apply_service.errors import BadEncoding
+from apply_service.types import Verdict
+
+UTF8 = "utf-8"
+MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins with the mark of UTF-16
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+MOST_FREQUENT = "cp1252"
+"""Taken wherever it may be it: short texts in western languages fit its neighbours just as well."""
+ASCII_COMPATIBLE = (
+    *(MOST_FREQUENT, "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp866", "cp874"),
+    *("iso8859_2", "iso8859_5", "iso8859_7", "iso8859_15", "koi8_r", "koi8_u", "mac_roman", "mac_cyrillic"),
+    *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
+)
+"""Those that browsers know (WHATWG, Encoding), less the rare ones.  ASCII is ASCII in all of them, and no line depends
+on the lines before it."""
+MAX_SAMPLE_LINES = 2000
+CHECK = "encoding"
+"""The name in the verdict that tells of a guess."""
+
+
+class FileEncoding(NamedTuple):
+    """An encoding, and whether it is a guess."""
+
+    name: str
+    is_guess: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return the report of a guess."""
+        told = f"the file is not UTF-8; it was read and is written as {self.name}, which is a guess"
+        return Verdict(CHECK, "warning", told)
+
+    @property
+    def hint(self) -> str:
+        """Return what a guess adds to the remedy of an error."""
+        told = f"; the file was read as {self.name}, which is a guess: if it is wrong, name the encoding"
+        return told if self.is_guess else ""
+
+
+def encoding_of(data: bytes) -> FileEncoding:
+    """Return the encoding of a file's bytes.  It is UTF-8 if no other fits; whoever decodes them finds the fault."""
+    try:
+        data.decode(UTF8)
+    except UnicodeDecodeError:
+        pass
+    else:
+        return FileEncoding(UTF8)
+    marked = next((name for mark, name in MARKS if data.startswith(mark)), None)
+    if marked is not None:
+        return FileEncoding(marked)
+    if b"\0" in data:
+        return FileEncoding(UTF8)
+    from charset_normalizer import from_bytes  # most runs do without it
+
+    lines = [line for line in data.splitlines() if not line.isascii()]
+    matches = list(from_bytes(b"\n".join(lines[:MAX_SAMPLE_LINES]), cp_isolation=[*ASCII_COMPATIBLE]))
+    names = [match.encoding for match in matches]
+    if any(MOST_FREQUENT in match.could_be_from_charset for match in matches):
+        names.insert(0, MOST_FREQUENT)
+    for name in names:
+        if _keeps_bytes(data, name):
+            return FileEncoding(name.replace("_", "-"), is_guess=True)
+    return FileEncoding(UTF8)
+
+
+def _keeps_bytes(data: bytes, name: str) -> bool:
+    try:
+        return data.decode(name).encode(name) == data
+    except UnicodeError:
+        return False
+
+
+def refuse_new_characters(encoding: FileEncoding, original: str, merged: str) -> None:
+    """Raises BadEncoding: the encoding is a guess, and the merged text has a character beyond ASCII that the file did
+    not have.  Another encoding may write it as other bytes."""
+    new = sorted(one for one in set(merged) - set(original) if not one.isascii())
+    if encoding.is_guess and new:
+        message = f"the file's encoding is a guess ({encoding.name}), and the edit brings {new[0]!r} into the file"
+        remedy = "name the encoding, such as cp1252 or shift_jis, or convert the file to UTF-8"
+        raise BadEncoding(message, value="".join(new[:20]), limit=encoding.name, remedy=remedy)

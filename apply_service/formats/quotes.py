@@ -1,0 +1,80 @@
+"""A change of a file told by quotes that stand in it once: the smallest next call, and calls of every kind repaired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from apply_service.text.diff import diff_lines
+
+MAX_QUOTED = 400
+"""Lines that a quote grows to; beyond, the file repeats itself too much to be quoted."""
+
+
+class Quote(NamedTuple):
+    """Lines of the file, by rows, and the lines in their place."""
+
+    start: int
+    stop: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def quote_changes(original: Sequence[str], merged: Sequence[str], n_around: int = 1) -> list[Quote] | None:
+    """Return the changes, each with as many unchanged lines around it as make the quote stand in the file once.
+
+    `n_around`: unchanged lines at least.  Changes whose quotes touch are one.  None: a quote would be longer than
+    MAX_QUOTED lines.
+    """
+    text = "\n".join(original)
+    changes = [tuple(change) for change in diff_lines(original, merged)]
+    while True:
+        grown = [_grow(text, original, change, n_around) for change in changes]
+        if any(
+            stop - start > MAX_QUOTED + (a1 - a0) for (start, stop), (a0, a1, _, _) in zip(grown, changes, strict=True)
+        ):
+            return None
+        joined = list(_join(changes, grown))
+        if len(joined) == len(changes):
+            break
+        changes = joined
+    found = []
+    for (start, stop), (a0, a1, b0, b1) in zip(grown, changes, strict=True):
+        new = (*original[start:a0], *merged[b0:b1], *original[a1:stop])
+        found.append(Quote(start, stop, tuple(original[start:stop]), new))
+    return found
+
+
+def _grow(text: str, lines: Sequence[str], change: tuple[int, ...], n_around: int) -> tuple[int, int]:
+    """Return the rows of a quote of the change that stands once, with something to see in it."""
+    a0, a1 = change[0], change[1]
+    start, stop = max(0, a0 - n_around), min(len(lines), a1 + n_around)
+    while (start > 0 or stop < len(lines)) and not _stands_once(text, lines[start:stop]):
+        start, stop = max(0, start - 1), min(len(lines), stop + 1)
+        if stop - start > MAX_QUOTED + (a1 - a0):
+            break
+    return start, stop
+
+
+def _stands_once(text: str, quote: Sequence[str]) -> bool:
+    """Tell whether the text has the quoted lines once, and nothing that only looks like them."""
+    if not any(line.strip() for line in quote):
+        return False
+    sought = "\n".join(quote)
+    return text.find(sought, text.find(sought) + 1) < 0
+
+
+def _join(changes: Sequence[tuple[int, ...]], grown: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
+    """Yield the changes; those whose quotes touch become one."""
+    held: tuple[int, ...] | None = None
+    held_stop = 0
+    for change, (start, stop) in zip(changes, grown, strict=True):
+        if held is not None and start <= held_stop:
+            held = (held[0], change[1], held[2], change[3])
+        else:
+            if held is not None:
+                yield held
+            held = change
+        held_stop = stop
+    if held is not None:
+        yield held

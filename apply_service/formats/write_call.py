@@ -1,0 +1,101 @@
+"""Writes what an edit does to a file as a call of the same kind, with quotes that stand in the file once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from apply_service.formats.calls import opens_json, read_calls, walk
+from apply_service.formats.hashline import usual_anchor
+from apply_service.formats.json_edit import PAIRS
+from apply_service.formats.quotes import Quote, quote_changes
+from apply_service.formats.v4a import OPERATIONS
+from apply_service.text.diff import diff_lines, unified_diff_text
+
+N_AROUND = 3
+"""Unchanged lines around a change in formats that show them."""
+
+
+def write_call(name: str, sample: str, original: str, merged: str, path: str) -> str | None:
+    """Return the edit in the format `name`, in the spelling of `sample`; None where the file repeats itself too much to
+    be quoted, or the format quotes nothing.  Texts have LF line ends."""
+    if name == "unified_diff":
+        return unified_diff_text(original, merged, path)
+    around = 1 if name in ("json_edit", "hashline") else N_AROUND
+    quotes = quote_changes(original.split("\n"), merged.split("\n"), around)
+    if not quotes:
+        return None
+    if name == "json_edit":
+        return _json(sample, quotes, path)
+    if name == "hashline":
+        return _hashline(original.split("\n"), quotes, path)
+    if name == "v4a_patch":
+        return _patch(sample, quotes, path)
+    marks = {
+        "search_replace": ("<<<<<<< SEARCH", ">>>>>>> REPLACE"),
+        "conflict_markers": ("<<<<<<< ours", ">>>>>>> theirs"),
+    }
+    if name not in marks:
+        return None
+    begin, end = marks[name]
+    return "\n".join([path, *(line for one in quotes for line in (begin, *one.old, "=======", *one.new, end)), ""])
+
+
+def _json(sample: str, quotes: Sequence[Quote], path: str) -> str:
+    """Return the call itself with other texts, where it has one edit; else the edits of the file in a list."""
+    values = read_calls(sample).values
+    found = [
+        pair for call in walk(values) for pair in PAIRS if all(isinstance(call.fields.get(one), str) for one in pair)
+    ]
+    old, new = found[0] if found else PAIRS[0]
+    if len(values) == len(found) == len(quotes) == 1:
+        return json.dumps(_with_texts(values[0], (old, new), quotes[0]), ensure_ascii=False)
+    edits = [{old: "\n".join(one.old), new: "\n".join(one.new)} for one in quotes]
+    return json.dumps({"path": path, "edits": edits}, ensure_ascii=False)
+
+
+def _with_texts(value: Any, pair: tuple[str, str], quote: Quote) -> Any:
+    """Return a value of a call with the quote in the place of its old and new text, also in JSON inside a text."""
+    if isinstance(value, list):
+        return [_with_texts(item, pair, quote) for item in value]
+    if isinstance(value, str) and opens_json(value):
+        inner = read_calls(value).values
+        return json.dumps(_with_texts(inner[0], pair, quote), ensure_ascii=False) if len(inner) == 1 else value
+    if not isinstance(value, dict):
+        return value
+    if all(isinstance(value.get(name), str) for name in pair):
+        return value | {pair[0]: "\n".join(quote.old), pair[1]: "\n".join(quote.new)}
+    return {name: _with_texts(item, pair, quote) for name, item in value.items()}
+
+
+def _hunk(quote: Quote) -> list[str]:
+    """Return the lines of a hunk, each with its sign."""
+    rows: list[str] = []
+    done = 0
+    for a0, a1, b0, b1 in diff_lines(quote.old, quote.new):
+        rows += [*(f" {line}" for line in quote.old[done:a0]), *(f"-{line}" for line in quote.old[a0:a1])]
+        rows += (f"+{line}" for line in quote.new[b0:b1])
+        done = a1
+    return [*rows, *(f" {line}" for line in quote.old[done:])]
+
+
+def _patch(sample: str, quotes: Sequence[Quote], path: str) -> str:
+    """Return a patch; where the sample is an operation of an `apply_patch_call`, that with another diff."""
+    rows = [row for one in quotes for row in ("@@", *_hunk(one))]
+    values = read_calls(sample).values if opens_json(sample) else ()
+    kinds = {f"{kind}_file" for kind in OPERATIONS}
+    operation = next((call.fields for call in walk(values) if call.fields.get("type") in kinds), None)
+    if operation is not None:
+        mended = {"type": "update_file", "path": path, "diff": "\n".join([*rows, ""])}
+        return json.dumps({"type": "apply_patch_call", "operation": mended}, ensure_ascii=False)
+    return "\n".join(["*** Begin Patch", f"*** Update File: {path}", *rows, "*** End Patch", ""])
+
+
+def _hashline(lines: Sequence[str], quotes: Sequence[Quote], path: str) -> str:
+    """Return edits of lines, with the usual hash of each line that they name."""
+    edits = []
+    for one in quotes:
+        first, last = (usual_anchor(row + 1, lines[row]) for row in (one.start, one.stop - 1))
+        edits.append({"replace_lines": {"start_anchor": first, "end_anchor": last, "new_text": "\n".join(one.new)}})
+    return json.dumps({"path": path, "edits": edits}, ensure_ascii=False)
