@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: audit bench-gpu bench-gpu-prepare bench-gpu-real finetune finetune-prepare train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check try-release bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz same clean help vscode-unit wheel
+.PHONY: audit bench-gpu bench-gpu-prepare bench-gpu-real finetune finetune-prepare heads train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check try-release bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz same clean help vscode-unit wheel
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -141,6 +141,9 @@ finetune-prepare: $(STAMP)  ## samples recorded for finetune, into runs/finetune
 
 finetune:  ## nine minutes of a LoRA adapter on a CUDA device, with peft; the same command goes on; FINETUNE='--model FOLDER --base ID --steps N ...'
 	$(GPU_RUN) -m training.finetune $(FINETUNE)
+
+heads:  ## nine minutes of a head that drafts for a pretrained model, on finetune's samples; HEADS='eagle3 --model FOLDER --steps N ...'
+	$(GPU_RUN) -m training.heads $(HEADS)
 
 eval: $(STAMP)  ## this project's own git history: right answers, speed, report in runs/eval; EVAL='--data FILE --limit N ...'
 	$(BIN)/apply-eval quick . --out runs/quick

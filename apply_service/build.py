@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from apply_service.drafting.drafter import check_drafter
+from apply_service.drafting.recent import RecentOutputs
 from apply_service.engine.record import KINDS, UNTRAINED, Kind, ModelRecord
 from apply_service.errors import (
     ModelNotLoadable,
@@ -26,7 +27,8 @@ from apply_service.errors import (
     missing_extra,
 )
 from apply_service.models import EMBEDDED, embedded_directory, hub
-from apply_service.protocols import DraftEngine, Engine
+from apply_service.protocols import DraftEngine, DraftHead, Engine
+from apply_service.registry import head_of
 from apply_service.settings import LLAMA_CPP, RECORD, REMOTE_PREFIX, Settings
 from apply_service.target import Decider, Runtime, Target, no_target
 
@@ -95,14 +97,16 @@ def build_runtime(settings: Settings) -> Runtime:
     Requests may name the embedded model and the configured models.  A request can't load any other model.  Raises
     SettingsError.
     """
-    has_draft_model = settings.draft_model is not None
+    has_draft_model, head = settings.draft_model is not None, head_of(settings.drafter)
     try:
-        check_drafter(settings.drafter, has_draft_model=has_draft_model)
+        check_drafter(settings.drafter, has_draft_model=has_draft_model, head=head)
     except RequestError as error:
         raise SettingsError(error.message, value=error.value, limit=error.limit, remedy=error.remedy) from error
     draft_model: Callable[[], LoadedModel] | None = None
-    if settings.draft_model is not None:  # without a prefix cache, as its sessions belong to no request
-        draft_model = cache(partial(_load, settings.draft_model, replace(settings, prefix_cache_mb=0, adapter=None)))
+    if settings.draft_model is not None:  # no prefix cache: its sessions belong to no request
+        draft_model = cache(
+            partial(_load, settings.draft_model, replace(settings, prefix_cache_mb=0, adapter=None), None)
+        )
     targets: dict[str, Decider] = {}
     lock = threading.Lock()
 
@@ -117,6 +121,7 @@ def build_runtime(settings: Settings) -> Runtime:
         models=tuple(settings.model_sources),
         default_drafter=settings.drafter,
         has_draft_model=has_draft_model,
+        head=head,
         windows=settings.windows,
         confirm_threshold=settings.confirm_threshold,
         choose_threshold=settings.choose_threshold,
@@ -171,10 +176,12 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     from apply_service.prompts.by_model import open_gguf_format, open_prompt_format
 
     source = _source(name, settings)
+    recent = RecentOutputs() if settings.prefix_cache_mb else None  # what keeps no prompt keeps no output either
     if runs_on_llama_cpp(source, settings):
         llama = load_llama(name, settings)
-        return Target(name, llama, open_gguf_format(source, llama.model))
+        return Target(name, llama, open_gguf_format(source, llama.model), recent=recent)
     engine: Engine
+    head: DraftHead | None = None
     if runs_on_numpy(source, settings):
         from apply_service.engine.numpy_local import NumpyEngine
 
@@ -188,8 +195,8 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
             prefix_cache_bytes=settings.prefix_cache_mb * 2**20,
         )
     else:
-        loaded = _load(source, settings)
-        engine, directory, record = loaded.engine, loaded.directory, loaded.record
+        loaded = _load(source, settings, head_of(settings.drafter) if name == settings.model else None)
+        engine, directory, record, head = loaded.engine, loaded.directory, loaded.record, loaded.head
     if draft_model is not None:
         draft_model()  # loaded now, while the start reports what it loads, and not within the first edit
     return Target(
@@ -199,6 +206,8 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
         open_draft_engine=None if draft_model is None else partial(_draft_engine, engine, directory, draft_model),
         calibration=record.calibration,
         windows=record.windows,
+        head=head,
+        recent=recent,
     )
 
 
@@ -209,6 +218,7 @@ def runs_on_numpy(source: str, settings: Settings) -> bool:
         source == EMBEDDED
         and settings.device in ("auto", "cpu")
         and settings.dtype in ("auto", "float32")
+        and head_of(settings.drafter) is None
         and all(one in ("local", LLAMA_CPP, "own", "auto", "sdpa", "off") for one in asked)
     )
 
@@ -256,8 +266,8 @@ def _wait_asleep() -> None:
 
 
 def load_anew(name: str, settings: Settings) -> LoadedModel:
-    """Return the model in the torch engine, with a new self-test on this machine."""
-    return _load(_source(name, settings), settings, is_fresh=True)
+    """Return the model in the torch engine, with its self-test on this machine, measured now."""
+    return _load(_source(name, settings), settings, None, is_fresh=True)
 
 
 def _source(name: str, settings: Settings) -> str:
@@ -301,7 +311,7 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedModel:
+def _load(source: str, settings: Settings, head: str | None, *, is_fresh: bool = False) -> LoadedModel:
     _wait_asleep()
     # What can be told at once is told before torch is imported, as that takes seconds.
     if _is_pulled(source):
@@ -321,6 +331,8 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
         dtype=settings.dtype,
         weights=cast("Weights", settings.weights),
         window=settings.window,
+        head=head,
+        head_folder=Path(settings.draft_head).expanduser() if settings.draft_head else None,
         kv_cache_bytes=settings.kv_cache_mb * 2**20,
         prefix_cache_bytes=settings.prefix_cache_mb * 2**20,
         attention=settings.attention,

@@ -196,7 +196,7 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
         message, models = "this service has no such model", list(runtime.models)
         raise UnknownModel(message, value=request.model, limit=models, remedy=ONE_OF)
     if request.drafter is not None:
-        check_drafter(request.drafter, has_draft_model=runtime.has_draft_model)
+        check_drafter(request.drafter, has_draft_model=runtime.has_draft_model, head=runtime.head)
     refuse_unknown_checks(request.on_verdict)
     refuse_bad_values(request)
     if request.reading is not None and (request.strategy == "model" or not request.update.strip()):

@@ -202,40 +202,6 @@ class DraftEngine:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftContext:
-    """What every drafter is made from.
-
-    `open_draft_engine` returns the configured draft model, and loads it on first use; it is None if none is configured.
-    `max_new_tokens` is the limit of the output.  `learnt` counts accepted and rejected tokens of earlier drafts, by
-    kind of draft; recent drafts count most, and drafters add to it.
-    """
-
-    sources: DraftSources
-    prompt_ids: Sequence[int] = ()
-    open_draft_engine: Callable[[], DraftEngine] | None = None
-    max_new_tokens: int = 0
-    learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
-
-
-class Drafter(Protocol):
-    """One object per request.  `propose` and `observe` are called in turn until the end; then `close`, in any case.
-
-    A drafter never changes what is decoded, only how fast.
-    """
-
-    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """Return at most `limit` tokens expected after `output_ids`, possibly none.  Every call gets the same list,
-        which has grown since."""
-
-    def observe(self, n_accepted: int, next_id: int) -> None:
-        """Learn that `n_accepted` tokens of the last draft were accepted, and that the target then chose `next_id`."""
-
-    def close(self) -> None:
-        """Free what the drafter holds (a draft model's session).  A second call does nothing."""
-
-
-# -- engine ------------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
 class SamplingParams:
     """Greedy at temperature 0, else Gumbel-max sampling.
 
@@ -246,6 +212,71 @@ class SamplingParams:
     seed: int = 0
 
 
+class DraftWriter(Protocol):
+    """Writes drafts in one sequence."""
+
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+        """Return at most `n_tokens` tokens expected after `output_ids`, the last of which the target has not read."""
+
+
+class DraftHead(Protocol):
+    """What drafts inside the target's engine, from its hidden states or with its layers.
+
+    `most`: tokens of a draft.  `cost`: the share of a pass of the target that each of them costs.
+    """
+
+    name: str
+    most: int
+
+    @property
+    def cost(self) -> float: ...
+
+    def open(self, session: Session, sampling: SamplingParams) -> DraftWriter:
+        """Return a writer for a session of the target whose prompt is read.  It looks into the session's slots."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftContext:
+    """What every drafter is made from.
+
+    `open_draft_engine` gives the configured draft model, and loads it on first use; None if none is configured.
+    `head`: the one that the target's engine has.  `earlier`: what the target wrote lately for this file and caller.
+    `max_new_tokens` is the limit of the output.  `learnt` says what the target accepted of earlier drafts: accepted and
+    rejected tokens by kind of draft, the latest most; drafters add to it.  `sampling` is how the target chooses.
+    """
+
+    sources: DraftSources
+    prompt_ids: Sequence[int] = ()
+    open_draft_engine: Callable[[], DraftEngine] | None = None
+    max_new_tokens: int = 0
+    learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
+    sampling: SamplingParams = SamplingParams()
+    head: DraftHead | None = None
+    earlier: Sequence[Sequence[int]] = ()
+
+
+class Drafter(Protocol):
+    """One object per request.  `begin` is called once, `propose` and `observe` in turn until the end; then `close`, in
+    any case.
+
+    A drafter never changes what is decoded, only how fast.
+    """
+
+    def begin(self, session: Session) -> None:
+        """Take the target's session, which has just been opened.  A drafter may look into its slots, not move it."""
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
+        """Return at most `limit` tokens expected after `output_ids`, possibly none.  Every call gets the same, grown
+        list."""
+
+    def observe(self, verification: Verification) -> None:
+        """Learn what the target made of the last draft, as far as the pass had room for it."""
+
+    def close(self) -> None:
+        """Free what the drafter holds (a draft model's session).  A second call does nothing."""
+
+
+# -- engine ------------------------------------------------------------------------------------------------------------
 @dataclass(eq=False)
 class Session:
     """One sequence in an engine.  It owns `slots` until it is closed, which calls `release` once.  Leaving it as a
@@ -330,13 +361,15 @@ class Verification:
     """The target's decision on a window.
 
     `choices` [n_accepted + 1]: the accepted draft tokens, then the target's own next token.  `logprobs`
-    [n_accepted + 1]: natural log of each choice's probability before masking, at temperature 1; 0 if the target did not
-    make the choice, None if the engine can't tell.  After the pass the session holds the prompt, `last_id` and the
-    accepted tokens, nothing else.
+    [n_accepted + 1]: natural log of each choice's probability before masking, at temperature 1, and 0 where the target
+    was not asked; None where the engine can't say.  After the pass the session holds the prompt, `last_id` and the
+    accepted tokens, nothing else.  `beyond` [n_draft - n_accepted]: what the target would choose next if the rejected
+    tokens were right; none where the engine can't say.
     """
 
     choices: Sequence[int]
     logprobs: Sequence[float] | None
+    beyond: Sequence[int] = ()
 
     @property
     def n_accepted(self) -> int:

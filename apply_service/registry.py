@@ -39,13 +39,37 @@ COPY_DRAFTERS = {
     "original_snippet": "apply_service.drafting.copy:OriginalSnippet",
     "merged_edit": "apply_service.drafting.copy:MergedEdit",
 }
-NOVEL_DRAFTERS = {
+LOOKUP_DRAFTERS = {
     "prompt_lookup": "apply_service.drafting.lookup:PromptLookup",
     "suffix": "apply_service.drafting.lookup:Suffix",
-    "draft_model": "apply_service.drafting.model:DraftModel",
 }
-DRAFTERS = {"none": "apply_service.drafting.drafter:NoDraft", **COPY_DRAFTERS, **NOVEL_DRAFTERS}
-"""`drafting.drafter` chains a copy drafter with one for novel text: `merged_edit+suffix`."""
+HEADS = {
+    "self_speculation": "apply_service.engine.heads.self_speculation:SelfSpeculation",
+    "medusa": "apply_service.engine.heads.medusa:Medusa",
+    "eagle3": "apply_service.engine.heads.eagle3:Eagle3",
+    "mtp": "apply_service.engine.heads.mtp:Mtp",
+}
+"""What drafts inside the target's engine: `drafting.written:HeadDrafter` asks it."""
+NOVEL_DRAFTERS = {
+    "lookahead": "apply_service.drafting.lookahead:Lookahead",
+    "draft_model": "apply_service.drafting.model:DraftModel",
+    **dict.fromkeys(HEADS, "apply_service.drafting.written:HeadDrafter"),
+}
+OWN_FILES = ("medusa", "eagle3")
+"""The heads that come in a folder of their own (`draft_head`)."""
+NO_DRAFTS = "none"
+DRAFTERS = {
+    NO_DRAFTS: "apply_service.drafting.drafter:NoDraft",
+    **COPY_DRAFTERS,
+    **LOOKUP_DRAFTERS,
+    **NOVEL_DRAFTERS,
+}
+"""`drafting.drafter` chains one of each kind, in this order: `merged_edit+suffix`, `merged_edit+suffix+draft_model`."""
+
+
+def head_of(drafter: str) -> str | None:
+    """Return the part of a drafter's name that drafts inside the target's engine; None if there is none."""
+    return next((part for part in drafter.split("+") if part in HEADS), None)
 
 
 def resolve(table: dict[str, str], name: str) -> Any:

@@ -20,6 +20,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from apply_service.disk.paths import is_same_everywhere, platform_config_path, platform_state_path
 from apply_service.errors import SettingsError
 from apply_service.models import EMBEDDED
+from apply_service.registry import OWN_FILES, head_of
 
 REMOTE_PREFIX = "remote:"
 """The beginning of a remote model's source; the rest is its name on the server."""
@@ -245,13 +246,17 @@ class Settings:
         "instructions alone. `record`: what was counted of it, else what is not certain if it was trained to merge, "
         "and guesses and instructions if not. Of everything else the likeliest merge is taken, and no model is asked.")
     drafter: str = _engine("merged_edit+suffix", (),
-        "Drafter of a request that names none; two in a chain: `merged_edit+suffix`. It changes the speed, never the "
-        "answer.")
+        "Drafter of a request that names none; up to three in a chain: `merged_edit+suffix`. It changes the speed, "
+        "never the answer. Heads (`medusa`, `eagle3`, `mtp`, `self_speculation`) draft for `model` alone, and only "
+        "where they are named here.")
     adapter: str | None = _engine(None, (),
         "Folder of a LoRA adapter for `model` (`adapter_config.json`, safetensors), as peft writes it; it is added to "
         "the weights when they are loaded.")
     draft_model: str | None = _engine(None, (),
         "Smaller model that drafts for `draft_model`: a folder or a Hugging Face id, with the target's own tokenizer.")
+    draft_head: str | None = _engine(None, (),
+        "Folder of the head that drafts for `model` (`config.json`, safetensors), where `drafter` names `medusa` or "
+        "`eagle3`.")
     allow_remote_code: bool = _engine(False, (), "Run Python code that comes with a model. Only for models you trust.")
     remote_url: str | None = _engine(None, (),
         "Base URL of the OpenAI-compatible server of the `remote:` models, with the version: https://HOST/v1.")
@@ -299,6 +304,7 @@ class Settings:
             limit = "a folder, a GGUF file or a Hugging Face id"
             raise SettingsError(message, value=self.model, limit=limit, remedy=f"set model (--model) to {limit}")
         self._refuse_foreign_at_vllm()
+        self._refuse_misplaced_head()
 
     def _refuse_bad_models(self) -> None:
         """Raises SettingsError unless each further model has a name, and no two have the same."""
@@ -330,6 +336,22 @@ class Settings:
             raise SettingsError(
                 message, value=foreign, limit=limit, remedy="set model (--model) to a name that it serves"
             )
+
+    def _refuse_misplaced_head(self) -> None:
+        """Raises SettingsError: a head is to draft in an engine that has no place for it, or lacks its folder, or there
+        is a folder and no head that reads it."""
+        head = head_of(self.drafter)
+        if head is not None and (self.engine != "local" or self.model.startswith(REMOTE_PREFIX)):
+            message, limit = (
+                f"drafter is {self.drafter}, but {head} drafts in the engine of this process alone",
+                "local",
+            )
+            remedy = "name another drafter, or leave out engine and set model (--model) to a model that runs here"
+            raise SettingsError(message, value=head, limit=limit, remedy=remedy)
+        if (head in OWN_FILES) != (self.draft_head is not None):
+            message = f"drafter is {self.drafter}, but draft_head is " + ("not set" if head in OWN_FILES else "set")
+            limit, remedy = f"draft_head with {' or '.join(OWN_FILES)}", "set both, or neither"
+            raise SettingsError(message, value=self.draft_head or head, limit=limit, remedy=remedy)
 
     def _refuse_what_llama_cpp_lacks(self) -> None:
         """Raises SettingsError if llama.cpp has no GGUF file to run, or a setting is used that only torch has."""

@@ -18,12 +18,14 @@ from apply_service.decoding.known import KnownText, Scored
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Step
 from apply_service.drafting.drafter import NoDraft, open_drafter
+from apply_service.drafting.recent import RecentOutputs
 from apply_service.engine.record import DEFAULT_THRESHOLDS, KINDS, Calibration, Kind, Thresholds
 from apply_service.errors import ContextLimitExceeded, Truncated, UnsupportedParameter
 from apply_service.protocols import (
     Constraint,
     DraftContext,
     DraftEngine,
+    DraftHead,
     EditJob,
     Engine,
     PromptFormat,
@@ -131,6 +133,8 @@ class Runtime:
     default_drafter: str = "merged_edit+suffix"
     has_draft_model: bool = False
     """Whether its targets can draft with a smaller model."""
+    head: str | None = None
+    """The head that the first of the models has."""
     windows: str = "auto"
     confirm_threshold: float | None = None
     choose_threshold: float | None = None
@@ -167,6 +171,10 @@ class Target:
     """
     calibration: Calibration | None = None
     windows: str = "context"
+    head: DraftHead | None = None
+    """What drafts inside its engine, if anything does."""
+    recent: RecentOutputs | None = None
+    """What it wrote lately; None: it keeps nothing."""
     learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
     """What the target accepted of drafts so far (`DraftContext.learnt`)."""
 
@@ -189,6 +197,9 @@ class Target:
                 Writing(self, stack.enter_context(open_decoding(job, request, self, drafter, deadline))) for job in jobs
             ]
             yield from _written(writings, is_streamed=is_streamed)
+        for job, writing in zip(jobs, writings, strict=True):
+            if self.recent is not None:
+                self.recent.keep(request.owner, job.path, writing.decoding.output_ids)
         return [writing.result() for writing in writings]
 
     def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
@@ -269,14 +280,24 @@ def open_decoding(
     longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
     room = max(len(sources.predicted.ids) + 1, min(longest, left))
     max_new_tokens = room if request.max_tokens is None else request.max_tokens
-    context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens, target.learnt)
+    sampling = SamplingParams(request.temperature, request.seed)
+    context = DraftContext(
+        sources,
+        prompt_ids,
+        target.open_draft_engine,
+        max_new_tokens,
+        target.learnt,
+        sampling,
+        target.head,
+        () if target.recent is None else target.recent.of(request.owner, job.path),
+    )
     return Decoding(
         engine=target.engine,
         prompt_ids=prompt_ids,
         drafter=open_drafter(drafter, context, constraint),
         max_new_tokens=max_new_tokens,
         stop_ids=prompt_format.stop_ids,
-        sampling=SamplingParams(request.temperature, request.seed),
+        sampling=sampling,
         constraint=constraint,
         find_stop=prompt_format.stop_finder(job),
         deadline=deadline or Deadline(),

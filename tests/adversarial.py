@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from apply_service.protocols import Draft
+from apply_service.protocols import Draft, Session, Verification
 
 
 class RandomDraft:
@@ -23,7 +23,10 @@ class RandomDraft:
         noise = [self._random.randrange(self._n_vocab) for _ in range(length - n_right)]
         return Draft(right[:n_right] + noise, 0.5, "random")
 
-    def observe(self, n_accepted: int, next_id: int) -> None:
+    def begin(self, session: Session) -> None:
+        """Looks at nothing."""
+
+    def observe(self, verification: Verification) -> None:
         """Learns nothing."""
 
     def close(self) -> None:
@@ -43,8 +46,16 @@ class AlwaysWrong:
             ids[0] = (ids[0] + 1) % self._n_vocab
         return Draft(ids, 0.0, "always_wrong")
 
-    def observe(self, n_accepted: int, next_id: int) -> None:
+    def begin(self, session: Session) -> None:
+        """Looks at nothing."""
+
+    def observe(self, verification: Verification) -> None:
         """Learns nothing."""
 
     def close(self) -> None:
         """Holds nothing."""
+
+
+def told(n_accepted: int, next_id: int) -> Verification:
+    """What a drafter is told: so many of its tokens were accepted, then the target chose this one."""
+    return Verification([-2] * n_accepted + [next_id], None)

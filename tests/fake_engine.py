@@ -19,6 +19,8 @@ from apply_service.engine.layout import WindowRows
 from apply_service.engine.sampling import choose
 from apply_service.protocols import Part, Session, Verification, Window
 
+MAX_BEYOND = 4
+"""Choices behind a rejected token that are computed: a real engine has them all, here each takes time."""
 Logits = Callable[[Sequence[int]], npt.NDArray[np.float32]]
 """Tokens so far (prompt included) -> logits [vocab]."""
 
@@ -110,15 +112,18 @@ class FakeEngine:
         ids = [*cast(FakeSession, window.session).ids, *unread(window.session)]
         choices: list[int] = []
         logprobs: list[float] = []
+        beyond: list[int] = []
         for i, fed in enumerate([window.last_id, *window.draft_ids]):
-            if i and fed != choices[-1]:
+            is_right = not beyond and (not i or fed == choices[-1])
+            if len(beyond) == MAX_BEYOND:
                 break
             ids.append(fed)
             row = torch.from_numpy(self.logits(ids)).float()[None]
-            allowed = None if window.allowed is None else [window.allowed[i]]
-            choices.append(int(choose(row, [WindowRows(0, 1, len(ids), window.sampling, allowed)])[0]))
-            logprobs.append(float(row[0].log_softmax(-1)[choices[-1]]))
-        return Verification(choices=choices, logprobs=logprobs)
+            allowed = None if window.allowed is None or not is_right else [window.allowed[i]]
+            choice = int(choose(row, [WindowRows(0, 1, len(ids), window.sampling, allowed)])[0])
+            (choices if is_right else beyond).append(choice)
+            logprobs += [float(row[0].log_softmax(-1)[choice])] * is_right
+        return Verification(choices=choices, logprobs=logprobs, beyond=beyond)
 
 
 def unread(session: Session) -> Sequence[int]:

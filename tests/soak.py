@@ -20,7 +20,7 @@ from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Step
 from apply_service.drafting.drafter import NoDraft
 from apply_service.errors import ApplyError, NeedsMoreContext, Overloaded
-from apply_service.protocols import Constraint, Draft, Drafter, Engine, TokenSet
+from apply_service.protocols import Constraint, Draft, Drafter, Engine, TokenSet, Verification
 from apply_service.service import Service
 from apply_service.serving.ticket import Ticket
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
@@ -56,7 +56,7 @@ class Breaking(NoDraft):
         self._count("panic", Panic())
         return Draft([0] * min(limit, 2), 0.5)
 
-    def observe(self, n_accepted: int, next_id: int) -> None:
+    def observe(self, verification: Verification) -> None:
         self._count("observe", Injected())
 
     def close(self) -> None:

@@ -278,6 +278,21 @@ def test_llama_cpp_refuses_what_only_torch_has(more: dict[str, str]) -> None:
     assert name in caught.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"drafter": "merged_edit+eagle3"}, "draft_head is not set"),
+        ({"draft_head": "folder"}, "draft_head is set"),
+        ({"drafter": "mtp", "draft_head": "folder"}, "draft_head is set"),
+        ({"drafter": "suffix+mtp", "engine": "llama.cpp", "model": "file.gguf"}, "mtp drafts in the engine of this"),
+        ({"drafter": "self_speculation", "model": "remote:x"}, "self_speculation drafts in the engine of this"),
+    ],
+)
+def test_a_head_that_has_no_place_stops_the_start(given: dict[str, str], says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        Settings(**given)  # type: ignore[arg-type]
+
+
 def test_llama_cpp_needs_a_file() -> None:
     with pytest.raises(SettingsError, match="is no GGUF file"):
         Settings(engine="llama.cpp")

@@ -40,6 +40,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 def examine(settings: Settings) -> Iterator[Finding]:
     """Yield all findings, those that are fast to get first."""
     from apply_service.drafting.drafter import check_drafter
+    from apply_service.registry import head_of
 
     yield Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} on {platform.platform()}")
     for name in (*PACKAGES, *MODEL_PACKAGES):
@@ -53,7 +54,8 @@ def examine(settings: Settings) -> Iterator[Finding]:
     nearest = next(path for path in (place, *place.parents) if path.exists())
     yield Finding("backups", os.access(nearest, os.W_OK), str(place))
     try:
-        check_drafter(settings.drafter, has_draft_model=settings.draft_model is not None)
+        has_draft_model, head = settings.draft_model is not None, head_of(settings.drafter)
+        check_drafter(settings.drafter, has_draft_model=has_draft_model, head=head)
         yield Finding("drafter", True, settings.drafter)
     except ApplyError as error:
         yield Finding("drafter", False, f"{settings.drafter}: {error.message}")

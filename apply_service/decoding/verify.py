@@ -89,7 +89,9 @@ class Decoding:
         if self.session is None:
             self.session = self.engine.open(self.prompt_ids, self.max_new_tokens, owner=self.owner)
             self.stats.prompt_tokens = len(self.prompt_ids)
-            self.stats.cached_prompt_tokens = 0 if self.session is None else self.session.n_cached
+            if self.session is not None:
+                self.stats.cached_prompt_tokens = self.session.n_cached
+                self.drafter.begin(self.session)
         return self.session is not None
 
     def propose(self) -> Draft:
@@ -120,7 +122,7 @@ class Decoding:
     def commit(self, verification: Verification, seconds: float) -> Step:
         """Take the target's answer to the last `window`, from a pass of so many seconds.  The output is cut after a
         stop token, at the end that `find_stop` finds, and at the limit."""
-        self.drafter.observe(verification.n_accepted, verification.choices[-1])
+        self.drafter.observe(verification)
         ids = list(verification.choices)
         n_new = next((i + 1 for i, token in enumerate(ids) if token in self.stop_ids), len(ids))
         is_stopped = ids[n_new - 1] in self.stop_ids

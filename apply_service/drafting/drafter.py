@@ -1,56 +1,78 @@
-"""What all drafters share: their names, the learnt acceptance of their drafts, chains of two, and the drafter `none`.
+"""What all drafters share: their names, the learnt acceptance of their drafts, chains of them, and the drafter `none`.
 
 This is the one place that says which names are legal; pipeline, settings and `doctor` ask here.  A chain such as
-`merged_edit+suffix` copies with the first drafter and asks the second for novel text.
+`merged_edit+suffix+draft_model` has at most one drafter of a kind: the first copies, the second repeats what stood
+before, the last writes what no text has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 from apply_service.errors import UnknownDrafter, UnsupportedParameter
-from apply_service.protocols import EMPTY_DRAFT, Constraint, Draft, DraftContext, Drafter
-from apply_service.registry import COPY_DRAFTERS, DRAFTERS, NOVEL_DRAFTERS, resolve
+from apply_service.protocols import EMPTY_DRAFT, Constraint, Draft, DraftContext, Drafter, Session, Verification
+from apply_service.registry import (
+    COPY_DRAFTERS,
+    DRAFTERS,
+    HEADS,
+    LOOKUP_DRAFTERS,
+    NO_DRAFTS,
+    NOVEL_DRAFTERS,
+    head_of,
+    resolve,
+)
 
-NO_DRAFTS = "none"
+KINDS = (COPY_DRAFTERS, LOOKUP_DRAFTERS, NOVEL_DRAFTERS)
+"""The kinds of drafters, in the order in which a chain has them."""
 DRAFT_MODEL = "draft_model"
 CONSTRAINT = "constraint"
 """The source name of drafts that the constraint determines."""
 SURE = 0.9
-"""A chain asks its second drafter only if the first one expects less acceptance than this."""
+"""A chain asks its next drafter only if the first one expects less acceptance than this."""
 
 
-def drafter_names(*, has_draft_model: bool) -> Iterator[str]:
-    """Yield every legal name."""
-    novel = [name for name in NOVEL_DRAFTERS if has_draft_model or name != DRAFT_MODEL]
-    yield from (name for name in DRAFTERS if name not in NOVEL_DRAFTERS)
-    yield from novel
-    yield from (f"{first}+{second}" for first in COPY_DRAFTERS for second in novel)
+def drafter_names(*, has_draft_model: bool, head: str | None = None) -> Iterator[str]:
+    """Yield every legal name: of drafters alone, and of chains.  `head`: the one that the engine has."""
+    missing = {*HEADS} - {head} | (set() if has_draft_model else {DRAFT_MODEL})
+    yield NO_DRAFTS
+    for parts in product(*(("", *kind) for kind in KINDS)):
+        if any(parts) and not missing & {*parts}:
+            yield "+".join(filter(None, parts))
 
 
-def check_drafter(name: str, *, has_draft_model: bool) -> None:
+def check_drafter(name: str, *, has_draft_model: bool, head: str | None = None) -> None:
     """
     Raises:
         UnknownDrafter: no such drafter or chain; names those there are.
-        UnsupportedParameter: it needs a draft model, and none is configured.
+        UnsupportedParameter: it needs a draft model, and none is configured, or another head than the engine has.
     """
-    legal = list(drafter_names(has_draft_model=has_draft_model))
-    if name in legal:
+    if name in drafter_names(has_draft_model=has_draft_model, head=head):
         return
-    if name not in drafter_names(has_draft_model=True):
-        raise UnknownDrafter("no such drafter", value=name, limit=legal, remedy="name one of these")
+    limit = [NO_DRAFTS, *(part for kind in KINDS for part in kind)]
+    if name not in drafter_names(has_draft_model=True, head=head_of(name)):
+        kinds = "; ".join(", ".join(kind) for kind in KINDS)
+        remedy = f"name one of these, or join one of each kind by +, in this order: {kinds}"
+        raise UnknownDrafter("no such drafter", value=name, limit=limit, remedy=remedy)
+    lacks_head = head_of(name) not in (None, head)
     raise UnsupportedParameter(
-        "this service has no draft model",
+        f"this service was not started with {head_of(name)}" if lacks_head else "this service has no draft model",
         value=name,
-        limit=legal,
-        remedy="name another drafter, or set draft_model to a smaller model with the same tokenizer as the model",
+        limit=[part for part in limit if part in drafter_names(has_draft_model=has_draft_model, head=head)],
+        remedy="name another drafter, or "
+        + (
+            "start the service with it as its drafter"
+            if lacks_head
+            else "set draft_model to a smaller model with the same tokenizer as the model"
+        ),
     )
 
 
 def open_drafter(name: str, context: DraftContext, constraint: Constraint | None = None) -> Drafter:
     """Return the drafter of a legal name, for one request whose output must obey `constraint`.  `none` never drafts."""
-    first, *second = (resolve(DRAFTERS, part)(context) for part in name.split("+"))
-    drafter: Drafter = Chain(first, second[0]) if second else first
+    *before, drafter = (resolve(DRAFTERS, part)(context) for part in name.split("+"))
+    for first in reversed(before):
+        drafter = Chain(first, drafter)
     return drafter if constraint is None or name == NO_DRAFTS else Completed(drafter, constraint)
 
 
@@ -60,16 +82,19 @@ class NoDraft:
 
     def __init__(self, context: DraftContext | None = None) -> None: ...
 
+    def begin(self, session: Session) -> None: ...
+
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:  # noqa: ARG002
         return EMPTY_DRAFT
 
-    def observe(self, n_accepted: int, next_id: int) -> None: ...
+    def observe(self, verification: Verification) -> None: ...
 
     def close(self) -> None: ...
 
 
 class Chain:
-    """Takes the draft of `first` if it is sure, else the one of both from which more tokens are expected.
+    """Takes the draft of `first` if it is sure, else the one of both from which more tokens are expected.  So the
+    second writes only where the first has lost its way, and the first takes up again as soon as it knows it.
 
     Both see the whole output in `propose`, so each observes only its own drafts.
     """
@@ -77,6 +102,10 @@ class Chain:
     def __init__(self, first: Drafter, second: Drafter) -> None:
         self._first, self._second = first, second
         self._used = first
+
+    def begin(self, session: Session) -> None:
+        self._first.begin(session)
+        self._second.begin(session)
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
         self._used, copied = self._first, self._first.propose(output_ids, limit)
@@ -88,8 +117,8 @@ class Chain:
         self._used = self._second
         return novel
 
-    def observe(self, n_accepted: int, next_id: int) -> None:
-        self._used.observe(n_accepted, next_id)
+    def observe(self, verification: Verification) -> None:
+        self._used.observe(verification)
 
     def close(self) -> None:
         self._first.close()
@@ -108,15 +137,18 @@ class Completed:
         self._constraint = constraint
         self._is_own = True
 
+    def begin(self, session: Session) -> None:
+        self._drafter.begin(session)
+
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
         draft = self._drafter.propose(output_ids, limit)
         ids = draft.token_ids if limit <= 0 else self._constraint.completed(output_ids, draft.token_ids, limit)
         self._is_own = ids is draft.token_ids
         return draft if self._is_own else Draft(ids, 1.0, CONSTRAINT)
 
-    def observe(self, n_accepted: int, next_id: int) -> None:
+    def observe(self, verification: Verification) -> None:
         if self._is_own:
-            self._drafter.observe(n_accepted, next_id)
+            self._drafter.observe(verification)
 
     def close(self) -> None:
         self._drafter.close()
@@ -161,11 +193,15 @@ class LearningDrafter:
         self._drafted, self._drafted_kind = ids, kind
         return Draft(ids, self.expected(kind), source) if ids else EMPTY_DRAFT
 
-    def observe(self, n_accepted: int, next_id: int) -> None:
+    def begin(self, session: Session) -> None:
+        """Need nothing of the target."""
+
+    def observe(self, verification: Verification) -> None:
         """Count a cut draft as rejected only if the target chose another token than the draft's next one."""
         drafted, self._drafted = self._drafted, ()
         if drafted:
-            is_rejected = n_accepted < len(drafted) and drafted[n_accepted] != next_id
+            n_accepted = verification.n_accepted
+            is_rejected = n_accepted < len(drafted) and drafted[n_accepted] != verification.choices[-1]
             key = self._key(self._drafted_kind)
             accepted, rejected = self._learnt.get(key, (0.0, 0.0))
             self._learnt[key] = KEPT * accepted + n_accepted, KEPT * rejected + is_rejected

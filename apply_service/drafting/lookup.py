@@ -1,14 +1,16 @@
-"""Drafts from prompt and output: if the last tokens occurred before, the draft is what followed them there."""
+"""Drafts from prompt and output, and from earlier outputs for the same file: if the last tokens occurred before, the
+draft is what followed them there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
 from apply_service.drafting.drafter import Counts, LearningDrafter, worthwhile_length
-from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, TokenIds
+from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, TokenIds, Verification
 
 Positions = npt.NDArray[np.int64]
 MAX_MATCH = 32
@@ -47,10 +49,11 @@ class LookupDrafter(LearningDrafter):
 
     def __init__(self, context: DraftContext) -> None:
         super().__init__(context, self.priors)
-        self._n_prompt = len(context.prompt_ids)
-        self._n_known = self._n_prompt
-        self._ids = np.zeros(self._n_prompt + max(64, context.max_new_tokens), dtype=np.int64)
-        self._ids[: self._n_prompt] = context.prompt_ids
+        before = [*chain.from_iterable(context.earlier), *context.prompt_ids]
+        self._n_earlier, self._n_before = len(before) - len(context.prompt_ids), len(before)
+        self._n_known = self._n_before
+        self._ids = np.zeros(self._n_before + max(64, context.max_new_tokens), dtype=np.int64)
+        self._ids[: self._n_before] = before
 
     def choose(self, starts: Positions) -> tuple[int, str]:
         """Return the place to continue from, one of `starts` (rising, each after a match), and a note on the kind of
@@ -59,7 +62,7 @@ class LookupDrafter(LearningDrafter):
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
         """Return the tokens from the chosen place on, repeated if they end, so that a run can grow longer."""
-        new = output_ids[self._n_known - self._n_prompt :]
+        new = output_ids[self._n_known - self._n_before :]
         self._n_known += len(new)
         if self._n_known > len(self._ids):
             self._ids = np.concatenate([self._ids, np.zeros(self._n_known, dtype=np.int64)])
@@ -74,7 +77,8 @@ class LookupDrafter(LearningDrafter):
         kind = f"{1 << (length.bit_length() - 1)}{note}"
         n_tokens = worthwhile_length(self.expected(kind), LEAST_CHANCE, limit)
         ids = np.resize(known[start : start + n_tokens], n_tokens).tolist()
-        return self.draft(ids, kind, "prompt" if start < self._n_prompt else "output")
+        place = "earlier" if start < self._n_earlier else "prompt" if start < self._n_before else "output"
+        return self.draft(ids, kind, place)
 
 
 class PromptLookup(LookupDrafter):
@@ -86,16 +90,16 @@ class PromptLookup(LookupDrafter):
 
     def __init__(self, context: DraftContext) -> None:
         super().__init__(context)
-        self._pointer = 0
+        self._pointer = self._n_earlier
 
     def choose(self, starts: Positions) -> tuple[int, str]:
         ahead = starts[starts >= self._pointer]
         self._pointer = int(ahead[0] if len(ahead) else starts[-1])
         return self._pointer, ""
 
-    def observe(self, n_accepted: int, next_id: int) -> None:
-        self._pointer += n_accepted + 1
-        super().observe(n_accepted, next_id)
+    def observe(self, verification: Verification) -> None:
+        self._pointer += verification.n_accepted + 1
+        super().observe(verification)
 
 
 class Suffix(LookupDrafter):

@@ -1,5 +1,6 @@
-"""Drafts by a smaller model with the target's tokenizer, which writes greedily in a session of its own.
+"""Drafts by a smaller model with the target's tokenizer, which writes in a session of its own.
 
+It chooses as the target does, with the same noise where the target samples: seed, position and token are the same.
 Its cache holds the prompt, the part of the output that it has read, and its own last draft.  A rejected draft is
 forgotten by rewinding.  The first `propose` opens the session and reads the prompt, so that a chain spends nothing on
 it as long as its other drafter is sure.
@@ -11,33 +12,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from apply_service.drafting.drafter import LearningDrafter, worthwhile_length
+from apply_service.drafting.drafter import DRAFT_MODEL
+from apply_service.drafting.written import WritingDrafter
 from apply_service.errors import ContextLimitExceeded
-from apply_service.protocols import (
-    EMPTY_DRAFT,
-    Draft,
-    DraftContext,
-    Prefill,
-    SamplingParams,
-    Session,
-    TokenSet,
-    Window,
-)
+from apply_service.protocols import DraftContext, Prefill, Session, TokenSet, Window
 
 MAX_DRAFTED = 16
 """The most tokens of a draft.  Each costs a pass of the draft model."""
 LEAST_CHANCE = 0.3
 """A draft ends where its next token is reached and accepted with less than this probability."""
-GREEDY = SamplingParams()
-KIND = "draft_model"
-PRIORS = {KIND: (4.0, 1.0)}
 
 
-class DraftModel(LearningDrafter):
+class DraftModel(WritingDrafter):
     """Drafts nothing if the draft model has no room for the sequence.  The answer is then the same, but later."""
 
     def __init__(self, context: DraftContext) -> None:
-        super().__init__(context, PRIORS)
+        super().__init__(context, DRAFT_MODEL, most=MAX_DRAFTED, least=LEAST_CHANCE)
         assert context.open_draft_engine is not None, "a name that needs a draft model is refused where there is none"
         self._context = context
         self._model = context.open_draft_engine()
@@ -47,9 +37,7 @@ class DraftModel(LearningDrafter):
         """The tokens in the cache from the prompt's last token on.  The first `_n_settled` belong to the output."""
         self._n_settled = 0
 
-    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        if limit <= 0:
-            return EMPTY_DRAFT
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
         if self._session is None and not self._is_closed:
             context = self._context
             try:
@@ -57,10 +45,8 @@ class DraftModel(LearningDrafter):
             except ContextLimitExceeded:
                 self._is_closed = True  # the target's context is the longer one
         if self._session is None:
-            return EMPTY_DRAFT
-        n_tokens = worthwhile_length(self.expected(KIND), LEAST_CHANCE, min(limit, MAX_DRAFTED))
-        # At least one token is drafted: otherwise the estimate could never rise again.
-        session, engine, n_tokens = self._session, self._model.engine, max(1, n_tokens)
+            return []
+        session, engine = self._session, self._model.engine
         longest = max(engine.pass_times) // engine.prefill_grain * engine.prefill_grain
         while session.n_pending:
             engine.step([Prefill(session, min(longest, session.n_pending))])
@@ -78,7 +64,7 @@ class DraftModel(LearningDrafter):
             drafted.append(self._read(session, unread))
             unread = drafted[-1:]
         # The target lacks the ids beyond its own vocabulary.
-        return self.draft(drafted if max(unread) < self._model.n_vocab else drafted[:-1], KIND, KIND)
+        return drafted if max(unread) < self._model.n_vocab else drafted[:-1]
 
     def close(self) -> None:
         """Free the session.  Nothing is drafted afterwards."""
@@ -96,7 +82,7 @@ class DraftModel(LearningDrafter):
             ids = token_ids[start : start + n_window]
             forced = [np.array([token], dtype=np.int64) for token in token_ids[start + 1 : start + 1 + n_window]]
             allowed: list[TokenSet | None] = [*forced, None][: len(ids)]
-            (answer,) = self._model.engine.step([Window(session, ids[0], ids[1:], GREEDY, allowed)])
+            (answer,) = self._model.engine.step([Window(session, ids[0], ids[1:], self._context.sampling, allowed)])
             assert answer is not None
             choice = answer.choices[-1]
             self._cached += ids

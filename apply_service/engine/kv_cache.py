@@ -61,9 +61,20 @@ class SlotPool:
         size = (shape.n_kv_heads, n_slots, shape.head_dim)
         self.keys = [_zeros(size, shape) for _ in range(shape.n_layers)]
         self.values = [_zeros(size, shape) for _ in range(shape.n_layers)]
+        self.states: torch.Tensor | None = None
+        """Hidden states of the tokens [n_slots + 1, width], if a head drafts from them; the last row is for padding."""
         self._free = [(0, n_slots)]
         self.make_room: Callable[[int], bool] = lambda _n_slots: False
         """Called if no range of so many slots is free; returns whether one is free now."""
+
+    def keep_states(self, width: int) -> None:
+        """Have room for hidden states of so many numbers a slot."""
+        self.states = _zeros((self.n_slots + 1, width), self.shape)
+
+    def store_states(self, slots: torch.Tensor, states: torch.Tensor) -> None:
+        """Keep `states` [n_rows, width] in `slots` [n_rows]; -1 is the row for padding.  May be captured."""
+        assert self.states is not None
+        self.states.index_copy_(0, slots.remainder(self.n_slots + 1), states.to(self.states.dtype))
 
     @property
     def n_free(self) -> int:
@@ -107,9 +118,11 @@ class SlotPool:
             layer[:, slots.start : slots.stop] = 0
 
     def copy(self, source: range, target: range) -> None:
-        """Copy keys and values from `source` to `target`, which has the same length."""
+        """Copy keys, values and states from `source` to `target`, which has the same length."""
         for layer in (*self.keys, *self.values):
             layer[:, target.start : target.stop] = layer[:, source.start : source.stop]
+        if self.states is not None:
+            self.states[target.start : target.stop] = self.states[source.start : source.stop]
 
 
 def _joined(free: list[tuple[int, int]]) -> list[tuple[int, int]]:

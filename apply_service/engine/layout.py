@@ -75,7 +75,8 @@ class WindowRows(NamedTuple):
             made, told = given, chances
         drafted = window.draft_ids
         n_accepted = next((i for i, token in enumerate(drafted) if token != made[i]), len(drafted))
-        return Verification(made[: n_accepted + 1], None if logprobs is None else told[: n_accepted + 1])
+        n_chosen = n_accepted + 1
+        return Verification(made[:n_chosen], None if logprobs is None else told[:n_chosen], made[n_chosen:])
 
 
 class Layout(NamedTuple):

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from apply_service.disk.paths import platform_state_path
 from apply_service.engine.attention import register
 from apply_service.engine.gguf import unpacked
+from apply_service.engine.heads.base import open_head
 from apply_service.engine.memory import (
     MemoryPlan,
     free_bytes,
@@ -36,7 +37,7 @@ from apply_service.engine.weights import Weights, bring, dtype_of, fuse_norms, r
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused
 from apply_service.models import EMBEDDED, embedded_directory
 from apply_service.models.hub import find_or_pull, first_line, is_hub_name
-from apply_service.protocols import Prefill, SamplingParams, Window
+from apply_service.protocols import DraftHead, Prefill, SamplingParams, Window
 
 N_PROMPT, N_WINDOW = 24, 8
 """Tokens on which the engine is compared with the library's own forward."""
@@ -51,6 +52,8 @@ class LoadedModel:
     record: ModelRecord
     self_test: SelfTest
     memory: MemoryPlan
+    head: DraftHead | None = None
+    """What drafts inside the engine, if anything does."""
 
     @property
     def number_format(self) -> str:
@@ -71,12 +74,14 @@ def load_model(
     self_tests: Path | None = None,
     unpack_to: Path | None = None,
     adapter: Path | None = None,
+    head: str | None = None,
+    head_folder: Path | None = None,
     **engine_options: Any,
 ) -> LoadedModel:
     """Load weights, plug our attention in, and find by self-test which buckets are bit-equal, unless the folder
     `self_tests` has the result.  `engine_options` go to `TorchEngine`.  GGUF files are unpacked into `unpack_to` (None:
     the platform's folder for state).  `adapter`: folder of a LoRA adapter, which is added to the weights; the model's
-    calibration is then not used.
+    calibration is then not used.  `head`: what drafts inside the engine, from files in `head_folder` if it has any.
 
     Raises:
         UnknownModel: no such file, folder or id.
@@ -109,7 +114,8 @@ def load_model(
     model = bring(model, weights, where)
     engine, found = make_ready(model, name, room, engine_options, window=window, self_tests=self_tests)
     refuse_other_logits(engine, name)
-    return LoadedModel(engine, directory, record, found, plan)
+    drafts = None if head is None else open_head(head, engine, directory, head_folder)
+    return LoadedModel(engine, directory, record, found, plan, drafts)
 
 
 def refuse_other_logits(engine: TorchEngine, name: str) -> None:

@@ -119,6 +119,9 @@ class TorchEngine(SlotEngine):
         self.tile = TileShape.for_model(shape.head_dim, group, shape.dtype, split=split)
         self.passes, self.graphs_note = open_passes(cuda_graphs, self.device, has_kernels=self.kernels is not None)
         self.attends_in_blocks = self.device.type == "cpu" or self.kernels is not None
+        self.watched: tuple[int, ...] = ()
+        """Layers whose inputs every pass keeps beside the keys and values; the number of layers stands for the output
+        of the last one, normed."""
 
     @property
     def attention(self) -> Literal["sdpa", "triton"]:
@@ -134,6 +137,17 @@ class TorchEngine(SlotEngine):
         """Return the fastest undrafted run of the same model: the baseline of every speed-up."""
         shared = {"name": self.name, "buckets": self.buckets, "pool": self.pool, **self._options}
         return TorchEngine(self.model, padded=False, **shared)
+
+    def watch(self, layers: Sequence[int]) -> None:
+        """Keep the states of these layers from now on, for a head that drafts from them.  Raises ModelTooLarge."""
+        self.watched = tuple(layers)
+        self.pool.keep_states(len(self.watched) * self.model.config.get_text_config().hidden_size)
+
+    def states(self, session: Session, start: int, stop: int) -> torch.Tensor:
+        """Return the watched states of positions `start` to `stop` that the session has read [stop - start, n_layers *
+        d], those of one position side by side."""
+        assert self.pool.states is not None, "no layer is watched"
+        return self.pool.states[session.slots.start + start : session.slots.start + stop]
 
     @torch.inference_mode()
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
@@ -210,8 +224,15 @@ class TorchEngine(SlotEngine):
         if self.kernels is not None:
             attention = KernelPass(self.pool, self.kernels, self.tile, inputs)
         output = self.model.base_model(
-            input_ids=inputs.ids[None], position_ids=inputs.positions[None], use_cache=False, apply_pass=attention
+            input_ids=inputs.ids[None],
+            position_ids=inputs.positions[None],
+            use_cache=False,
+            apply_pass=attention,
+            **({"output_hidden_states": True} if self.watched else {}),
         )
+        if self.watched:
+            states = torch.cat([output.hidden_states[layer][0] for layer in self.watched], -1)
+            self.pool.store_states(inputs.slots, states)
         if not key.n_head_rows:
             return PassOutput(None, None)
         logits = self.head(output.last_hidden_state[:, inputs.head_rows[: key.n_head_rows]])

@@ -114,7 +114,8 @@ def test_every_drafter_gives_the_undrafted_output(
     ]
     draft_engine = FakeEngine(hashed(VOCAB, n_levels=3), max_draft=rng.choice([0, 3, 16]))
     with_model = replace(mixed, open_draft_engine=lambda: DraftEngine(draft_engine, VOCAB), max_new_tokens=limit)
-    drafters += [open_drafter(name, with_model) for name in drafter_names(has_draft_model=True)]
+    names = rng.sample([*drafter_names(has_draft_model=True)], 12)
+    drafters += [open_drafter(name, with_model) for name in names]
     for drafter in drafters:
         drafted = decode(drafter, limit=limit, sampling=sampling, window=window, n_levels=n_levels)
         assert drafted.output_ids == answer, f"{type(drafter).__name__} seed={seed}"

@@ -36,7 +36,7 @@ class FailingDrafter(NoDraft):
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
         return self._fail("propose", Draft([3] * limit, 0.9))
 
-    def observe(self, n_accepted: int, next_id: int) -> None:
+    def observe(self, verification: Verification) -> None:
         self._fail("observe", None)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ import pytest
 from apply_service.drafting.drafter import Counts, LearningDrafter, expected_tokens, worthwhile_length
 from apply_service.drafting.lookup import PromptLookup, Suffix
 from apply_service.protocols import Draft, DraftContext
+from tests.adversarial import told
 from tests.drafting.simulation import job
 from tests.plain_bytes import PlainBytes
 
@@ -17,7 +18,7 @@ NO_SOURCES = plain_bytes.encode_sources(job("", "", ""))
 def after(drafter: LearningDrafter, kind: str, n_drafted: int, n_accepted: int, next_id: int) -> float:
     """What is expected of such drafts after one of `n_drafted` tokens, counted from 0."""
     drafter.draft(range(n_drafted), kind, "somewhere")
-    drafter.observe(n_accepted, next_id)
+    drafter.observe(told(n_accepted, next_id))
     return drafter.expected(kind)
 
 
@@ -59,14 +60,14 @@ def test_drafters_learn_apart() -> None:
     context = DraftContext(plain_bytes.encode_sources(job("a\n", "", "")), [1, 2, 3, 1, 2], learnt=learnt)
     for drafter in (Suffix(context), PromptLookup(context)):
         assert drafter.propose([3], 4).token_ids
-        drafter.observe(0, -1)
+        drafter.observe(told(0, -1))
     assert {key.split()[0] for key in learnt} == {"Suffix", "PromptLookup"}
 
 
 def test_a_cut_draft_that_was_accepted_is_no_rejection() -> None:
     drafter = made({"draft": (1.0, 1.0)})
     assert after(drafter, "draft", n_drafted=9, n_accepted=2, next_id=2) == 3 / 4
-    drafter.observe(0, 7)
+    drafter.observe(told(0, 7))
     assert drafter.expected("draft") == 3 / 4, "a draft is counted once"
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from apply_service.drafting.copy import Original
-from apply_service.drafting.drafter import Chain, check_drafter, drafter_names, open_drafter
+from apply_service.drafting.drafter import Chain, NoDraft, check_drafter, drafter_names, open_drafter
 from apply_service.errors import UnknownDrafter, UnsupportedParameter
-from apply_service.protocols import Draft
+from apply_service.protocols import Draft, Verification
+from tests.adversarial import told
 from tests.drafting.simulation import job, passes
 
 FILE = "".join(f"def function_{i}(a, b):\n    total_{i} = a + b * {i}\n    return total_{i}\n\n\n" for i in range(30))
@@ -17,9 +18,10 @@ FILE = "".join(f"def function_{i}(a, b):\n    total_{i} = a + b * {i}\n    retur
 
 def test_the_legal_names() -> None:
     names = list(drafter_names(has_draft_model=True))
-    assert len(names) == len(set(names)) == 7 + 9
+    assert len(names) == len(set(names)) == 4 * 3 * 3, "each kind or none of it; all left out is `none`"
     assert {"none", "merged_edit", "suffix", "merged_edit+suffix", "original+prompt_lookup"} < set(names)
     assert "original_snippet+draft_model" in names
+    assert {"merged_edit+suffix+draft_model", "suffix+lookahead", "lookahead"} < set(names)
     assert not any("draft_model" in name for name in drafter_names(has_draft_model=False))
     for name in names:
         check_drafter(name, has_draft_model=True)
@@ -46,8 +48,8 @@ def test_other_names_are_refused_with_the_legal_ones(name: str) -> None:
     with pytest.raises(UnknownDrafter) as caught:
         check_drafter(name, has_draft_model=False)
     assert caught.value.value == name
-    assert "merged_edit+suffix" in caught.value.limit  # type: ignore[operator]
-    assert "draft_model" not in caught.value.limit  # type: ignore[operator]
+    assert {"none", "merged_edit", "suffix", "draft_model"} < set(caught.value.limit)  # type: ignore[arg-type]
+    assert "in this order: original, " in caught.value.remedy
 
 
 @pytest.mark.parametrize("name", ["draft_model", "merged_edit+draft_model"])
@@ -57,7 +59,7 @@ def test_a_draft_model_that_is_not_there_is_its_own_error(name: str) -> None:
     assert "draft_model" in caught.value.remedy
 
 
-class Fixed:
+class Fixed(NoDraft):
     """Always drafts the same, and counts what it is told."""
 
     def __init__(self, ids: Sequence[int], acceptance: float, source: str) -> None:
@@ -68,7 +70,7 @@ class Fixed:
         self.n_asked += 1
         return self.draft
 
-    def observe(self, n_accepted: int, next_id: int) -> None:
+    def observe(self, verification: Verification) -> None:
         self.n_told += 1
 
     def close(self) -> None:
@@ -90,7 +92,7 @@ def test_the_second_drafts_where_the_first_is_lost(copied: Draft, novel: Draft, 
     second = Fixed(novel.token_ids, novel.expected_acceptance, "second")
     chain = Chain(first, second)
     assert chain.propose([5], 20).source == chosen
-    chain.observe(0, 7)
+    chain.observe(told(0, 7))
     assert (first.n_told, second.n_told) == ((1, 0) if chosen == "first" else (0, 1))
     assert second.n_asked == n_asked
     chain.close()

@@ -10,8 +10,17 @@ import pytest
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.drafter import CONSTRAINT, Completed, NoDraft, open_drafter
 from apply_service.prompts.compact import Compact, LineConstraint
-from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, Drafter, EditJob, SamplingParams, TokenSet
-from tests.adversarial import RandomDraft
+from apply_service.protocols import (
+    EMPTY_DRAFT,
+    Draft,
+    DraftContext,
+    Drafter,
+    EditJob,
+    SamplingParams,
+    TokenSet,
+    Verification,
+)
+from tests.adversarial import RandomDraft, told
 from tests.decoding.alone import decode_alone
 from tests.fake_engine import FakeEngine, hashed
 from tests.prompts.test_compact import MODEL, random_job
@@ -20,7 +29,7 @@ COMPACT = Compact.from_directory(MODEL)
 N_COMPACT = COMPACT.vocabulary.n_tokens
 
 
-class Told:
+class Told(NoDraft):
     """Proposes what it was given and notes what it is told."""
 
     def __init__(self, ids: Sequence[int]) -> None:
@@ -31,8 +40,8 @@ class Told:
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
         return Draft(self.draft.token_ids[:limit], self.draft.expected_acceptance, self.draft.source)
 
-    def observe(self, n_accepted: int, next_id: int) -> None:
-        self.observed.append((n_accepted, next_id))
+    def observe(self, verification: Verification) -> None:
+        self.observed.append((verification.n_accepted, verification.choices[-1]))
 
     def close(self) -> None:
         self.is_closed = True
@@ -58,21 +67,21 @@ def constraint_of(edit: EditJob) -> LineConstraint:
 
 
 def test_a_draft_that_fits_stays_as_it_is() -> None:
-    told = Told([1, 2, 3])
-    drafter = Completed(told, Completing(None))
+    inner = Told([1, 2, 3])
+    drafter = Completed(inner, Completing(None))
     assert drafter.propose([], 2) == Draft([1, 2], 0.5, "predicted")
-    drafter.observe(2, 9)
-    assert told.observed == [(2, 9)]
+    drafter.observe(told(2, 9))
+    assert inner.observed == [(2, 9)]
     drafter.close()
-    assert told.is_closed
+    assert inner.is_closed
 
 
 def test_a_draft_against_what_is_determined_makes_room_and_is_not_judged() -> None:
-    told = Told([1, 2, 3])
-    drafter = Completed(told, Completing([7, 8]))
+    inner = Told([1, 2, 3])
+    drafter = Completed(inner, Completing([7, 8]))
     assert drafter.propose([], 5) == Draft([7, 8], 1.0, CONSTRAINT)
-    drafter.observe(2, 9)
-    assert told.observed == []
+    drafter.observe(told(2, 9))
+    assert inner.observed == []
 
 
 def test_the_rest_of_a_line_is_determined_and_the_next_tag_is_not() -> None:

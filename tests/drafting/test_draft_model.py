@@ -14,6 +14,7 @@ from apply_service.drafting.model import MAX_DRAFTED, DraftModel
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import Cancelled
 from apply_service.protocols import DraftContext, DraftEngine, Engine, SamplingParams
+from tests.adversarial import told
 from tests.decoding.alone import decode_alone
 from tests.doubles import CancelledWhen
 from tests.drafting.simulation import job
@@ -70,7 +71,7 @@ def test_the_cache_holds_the_prompt_the_output_and_the_draft_and_nothing_else() 
         (session,) = engine.sessions
         assert session.ids == PROMPT + output + drafted[:-1]
         n_accepted = min(n_new - 1, len(drafted))
-        drafter.observe(n_accepted, 0)
+        drafter.observe(told(n_accepted, 0))
         output += drafted[:n_accepted] + [int(token) for token in rng.integers(0, VOCAB, n_new - n_accepted)]
 
 

@@ -17,6 +17,7 @@ from apply_service.settings import Settings
 from apply_service.target import Runtime, in_process, open_decoding
 from apply_service.types import ApplyRequest
 from tests.decoding.alone import decode_alone
+from tests.engine.test_heads import save_eagle, save_medusa, save_mtp
 from tests.engine.tiny_models import save_tiny
 
 REQUEST = ApplyRequest(
@@ -46,7 +47,8 @@ def decoded_ids(drafter: str, *, temperature: float) -> list[int]:
 def test_no_drafter_changes_what_the_embedded_model_writes(temperature: float) -> None:
     plain = decoded_ids("none", temperature=temperature)
     assert len(plain) > 40
-    for name in drafter_names(has_draft_model=True):
+    names = [*drafter_names(has_draft_model=True)]
+    for name in [one for one in names if "+" not in one or one.startswith("merged_edit")]:
         assert decoded_ids(name, temperature=temperature) == plain, name
 
 
@@ -85,6 +87,32 @@ def test_a_draft_model_with_the_targets_tokenizer_drafts(tmp_path: Path) -> None
         outputs.append(decoding.output_ids)
     assert outputs[0] == outputs[1]
     assert decoding.stats.drafted_tokens > 0
+
+
+@pytest.mark.parametrize("head", ["self_speculation", "eagle3", "medusa", "mtp"])
+def test_a_head_drafts_for_the_first_model_and_is_refused_elsewhere(head: str, tmp_path: Path) -> None:
+    model, folder = save_tiny(tmp_path / "model"), tmp_path / "head"
+    if head == "mtp":
+        save_mtp(tmp_path / "more", "mtp.")
+        (tmp_path / "more" / "model.safetensors").rename(model / "mtp.safetensors")
+    elif head != "self_speculation":
+        (save_eagle if head == "eagle3" else save_medusa)(folder)
+    own = {"draft_head": str(folder)} if folder.exists() else {}
+    made = build_runtime(Settings(model=str(model), drafter=f"suffix+{head}", **own))  # type: ignore[arg-type]
+    request = replace(REQUEST, max_tokens=30, temperature=0.5)
+    job = read_edit(request, None)
+    outputs = []
+    for name in ("none", f"merged_edit+suffix+{head}", head):
+        decoding = open_decoding(job, request, made.load(str(model)), name)
+        for _ in decode_alone(decoding):
+            pass
+        outputs.append(decoding.output_ids)
+    assert outputs[0] == outputs[1] == outputs[2]
+    assert decoding.stats.drafted_tokens > 0
+    with pytest.raises(UnsupportedParameter, match="no head"):
+        apply(replace(REQUEST, model="embedded", drafter=head), made)
+    with pytest.raises(UnsupportedParameter, match=f"was not started with {head}"):
+        apply(replace(REQUEST, drafter=head), build_runtime(Settings()))
 
 
 def test_requests_and_settings_are_refused_alike() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from apply_service.drafting.lookup import PromptLookup, Suffix
 from apply_service.protocols import Draft, DraftContext, Drafter
+from tests.adversarial import told
 from tests.drafting.simulation import job, passes
 from tests.plain_bytes import PlainBytes
 
@@ -58,7 +59,7 @@ def test_more_output_than_was_said_at_first_is_taken(drafter: Made) -> None:
     output = [int(token) for token in np.random.default_rng(1).integers(10, 10_000, 500)]
     for n in (3, 90, 500):
         made.propose(output[:n], 3)
-        made.observe(0, -1)
+        made.observe(told(0, -1))
     assert list(made.propose(output + output[5:9], 1).token_ids) == output[9:10]
 
 
@@ -67,7 +68,7 @@ def test_of_equal_places_lookup_takes_the_nearest_one_ahead() -> None:
     prompt = [1, 2, 50, 51, 1, 2, 60, 61, 1, 2, 70, 71]
     lookup = PromptLookup(context(prompt))
     assert list(lookup.propose([9, 1, 2], 2).token_ids) == [50, 51]
-    lookup.observe(2, 8)
+    lookup.observe(told(2, 8))
     assert list(lookup.propose([9, 1, 2, 50, 51, 8, 1, 2], 2).token_ids) == [60, 61]
 
 
@@ -83,7 +84,7 @@ def test_an_unmatched_draft_lowers_what_is_expected_and_shortens_the_next(drafte
     made = drafter(context([1, 2, 3, 4, 5, 6, 7, 8, 9] * 3))
     first = last = made.propose([3], 100)
     for _ in range(30):
-        made.observe(0, 99)
+        made.observe(told(0, 99))
         last = made.propose([3], 100)
     assert last.expected_acceptance < first.expected_acceptance
     assert len(last.token_ids) < len(first.token_ids)

@@ -23,7 +23,7 @@ from apply_service.drafting.drafter import worthwhile_length
 from apply_service.engine.vllm.message import FORMAT, decode_edit
 from apply_service.errors import ApplyError, InvalidField, MissingDependency, SettingsError
 from apply_service.prompts.by_model import open_prompt_formats
-from apply_service.protocols import DraftContext, Drafter, PromptFormat
+from apply_service.protocols import DraftContext, Drafter, PromptFormat, Verification
 
 logger = logging.getLogger(__name__)
 Tokens = npt.NDArray[np.int32]
@@ -121,7 +121,7 @@ class Proposer:
             request.output_ids += sampled
             if request.drafter is None:
                 return []
-            request.drafter.observe(len(sampled) - 1, sampled[-1])
+            request.drafter.observe(Verification(sampled, None))
             draft = request.drafter.propose(request.output_ids, limit)
             n_tokens = worthwhile_length(draft.expected_acceptance, LEAST_CHANCE, min(limit, len(draft.token_ids)))
             return [int(token) for token in draft.token_ids[:n_tokens]]

@@ -1,0 +1,71 @@
+"""Drafts from what the target itself has guessed: n-grams of earlier passes.
+
+A pass over a rejected draft is not lost.  Behind the rejected token stand the target's choices after words that did not
+come: they are often right some tokens later.  Each pass adds them to a table of n-grams, from which the next draft is
+read.  This is lookahead decoding (Fu et al. 2024) without its second branch: our window is one chain, whose tail takes
+the part of the Jacobi iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apply_service.drafting.drafter import Counts, LearningDrafter
+from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, Verification
+
+LONGEST = 3
+"""The most tokens that tell which one follows."""
+N_DRAFTED = 12
+"""Tokens of a draft.  Those that are not accepted are guessed anew, and are so the next pass's n-grams."""
+KIND = "lookahead"
+PRIORS: dict[str, Counts] = {f"{KIND} {n}": (float(n), 2.0) for n in range(LONGEST + 1)}
+"""By how many tokens told the first of the draft; 0: it is a bare guess."""
+
+
+class Lookahead(LearningDrafter):
+    """Chains the n-grams of this output and of the target's guesses; where none fits, takes the last pass's guess, or
+    the prompt's last tokens: the target's choices behind them are guesses as well."""
+
+    def __init__(self, context: DraftContext) -> None:
+        super().__init__(context, PRIORS)
+        self._next: dict[tuple[int, ...], int] = {}
+        """Each n-gram's last token, by those before it."""
+        self._before = list(context.prompt_ids[-LONGEST:])
+        self._start = list(context.prompt_ids[-N_DRAFTED:])
+        self._fed: list[int] = []
+        self._guess: Sequence[int] = ()
+        self._n_seen = 0
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
+        for token in output_ids[self._n_seen :]:
+            self._add(self._before, token)
+            self._before = [*self._before, token][-LONGEST:]
+        self._n_seen = len(output_ids)
+        if limit <= 0:
+            return EMPTY_DRAFT
+        n_known, _ = self._follow(self._before)
+        self._fed = []
+        for guess in [*self._guess, *self._start][: min(limit, N_DRAFTED)]:
+            n_agreed, token = self._follow([*self._before, *self._fed])
+            self._fed.append(token if n_agreed else guess)
+        return self.draft(self._fed, f"{KIND} {n_known}", KIND)
+
+    def observe(self, verification: Verification) -> None:
+        """Add what the target would say after each token of the draft, were it right."""
+        choices = [*verification.choices, *verification.beyond]
+        text = [*self._before, *self._fed]
+        for i in range(verification.n_accepted + 1, len(choices)):
+            self._add(text[: len(self._before) + i], choices[i])
+        self._guess = verification.beyond
+        super().observe(verification)
+
+    def _add(self, text: Sequence[int], token: int) -> None:
+        for n in range(1, min(LONGEST, len(text)) + 1):
+            self._next[tuple(text[-n:])] = token
+
+    def _follow(self, text: Sequence[int]) -> tuple[int, int]:
+        """Return the token that followed the longest end of the text that is known, and that end's length; 0: none."""
+        for n in range(min(LONGEST, len(text)), 0, -1):
+            if (token := self._next.get(tuple(text[-n:]))) is not None:
+                return n, token
+        return 0, -1

@@ -1,0 +1,67 @@
+"""Drafts that are written token after token, by a smaller model or inside the target's engine.
+
+Each token costs something, so how many are written follows from what the target has accepted so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apply_service.drafting.drafter import Counts, LearningDrafter, worthwhile_length
+from apply_service.errors import UnsupportedParameter
+from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftWriter, Session
+
+WRITTEN_PRIOR: Counts = (4.0, 1.0)
+
+
+class WritingDrafter(LearningDrafter):
+    """Base class: drafts what `write` returns, under the name `kind`.
+
+    A draft has at most `most` tokens.  It ends where its next token is reached and accepted with less than the
+    probability `least`: the share of a pass of the target that a token costs.
+    """
+
+    def __init__(self, context: DraftContext, kind: str, *, most: int, least: float) -> None:
+        super().__init__(context, {kind: WRITTEN_PRIOR})
+        self._kind, self._most, self._least = kind, most, least
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
+        if limit <= 0:
+            return EMPTY_DRAFT
+        n_tokens = worthwhile_length(self.expected(self._kind), self._least, min(limit, self._most))
+        # At least one token is drafted: otherwise the estimate could never rise again.
+        return self.draft(self.write(output_ids, max(1, n_tokens)), self._kind, self._kind)
+
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+        """Return at most `n_tokens` tokens that may follow; none if nothing can be said here."""
+        raise NotImplementedError
+
+
+class HeadDrafter(WritingDrafter):
+    """Drafts what the head of the target's engine writes, once the prompt is read.  Raises UnsupportedParameter: the
+    target has none."""
+
+    def __init__(self, context: DraftContext) -> None:
+        head = context.head
+        if head is None:
+            message, remedy = "this model has no head that drafts", "name another drafter, or the service's first model"
+            raise UnsupportedParameter(message, remedy=remedy)
+        super().__init__(context, head.name, most=head.most, least=head.cost)
+        self._head, self._sampling = head, context.sampling
+        self._session: Session | None = None
+        self._writer: DraftWriter | None = None
+
+    def begin(self, session: Session) -> None:
+        self._session = session
+
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+        session = self._session
+        if session is None or session.length < len(session.prompt_ids) - 1 + len(output_ids):
+            return []  # the pass that reads the end of the prompt writes its first token too
+        if self._writer is None:
+            self._writer = self._head.open(session, self._sampling)
+        return self._writer.write(output_ids, n_tokens)
+
+    def close(self) -> None:
+        """Free the head's keys and values."""
+        self._session = self._writer = None

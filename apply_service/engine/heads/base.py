@@ -1,0 +1,246 @@
+"""Heads: small layers that draft from the hidden states of the target, in its engine.
+
+The passes of the target keep its states beside keys and values (`TorchEngine.watch`), so a head can draft from all that
+a session has read: prompts, kept prompts, and what was accepted.  A `RecurrentHead` reads pairs of a state and the
+token after it, with keys and values of its own.  What it wrote of its own states is forgotten at the next draft, and
+read again from the target's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch.nn import functional as F  # noqa: N812
+
+from apply_service.engine.attention import PackedPass
+from apply_service.engine.kv_cache import SlotPool, round_up
+from apply_service.engine.layout import pack
+from apply_service.engine.memory import free_bytes, refuse_too_large
+from apply_service.engine.sampling import gumbel_noise
+from apply_service.engine.torch_local import KEY_GRAIN, TorchEngine
+from apply_service.errors import ModelNotLoadable
+from apply_service.protocols import DraftHead, DraftWriter, Prefill, SamplingParams, Session
+from apply_service.registry import HEADS, resolve
+
+ROWS_AT_ONCE = 512
+"""Pairs that a head reads in one forward."""
+LEAST_COST = 0.02
+
+
+def open_head(name: str, engine: TorchEngine, model: Path, folder: Path | None) -> DraftHead:
+    """Return the head of this name for the target of `engine`, whose files are in `model`.  `folder` has the head's own
+    files, if it has any.
+
+    Raises:
+        ModelNotLoadable: the files are missing, unusable, or of another model.
+        ModelTooLarge: there is no memory for them, or for the states.
+    """
+    head: DraftHead = resolve(HEADS, name).load(engine, model, folder)
+    return head
+
+
+@torch.no_grad()
+def read_text(engine: TorchEngine, ids: Sequence[int]) -> Sequence[torch.Tensor]:
+    """Return the states [n, d] of one text, without a session: the inputs of all layers, and the last one's output,
+    normed."""
+    pool = SlotPool(engine.pool.shape, round_up(len(ids), KEY_GRAIN))
+    parts = [Prefill(Session([*ids, 0], range(pool.n_slots)), len(ids))]
+    layout = pack(parts, len(ids), n_vocab=engine.n_vocab, n_keys=lambda *_: pool.n_slots, query_grain=1)
+    output = engine.model.base_model(
+        input_ids=torch.tensor([list(ids)], device=engine.device),
+        position_ids=torch.tensor(layout.positions, device=engine.device)[None],
+        use_cache=False,
+        apply_pass=PackedPass(pool, layout.segments),
+        output_hidden_states=True,
+    )
+    return [states[0] for states in output.hidden_states]
+
+
+class Head(torch.nn.Module):
+    """Base class of what drafts from the target's states."""
+
+    name: str
+    watched: tuple[int, ...]
+    """The layers whose states it needs (`TorchEngine.watched`)."""
+    most = 8
+    targets: torch.Tensor | None = None
+    """The target's id of each token that the head knows [n]; None: all, in order."""
+
+    def __init__(self, engine: TorchEngine) -> None:
+        super().__init__()
+        self.engine = engine
+
+    def install(self) -> None:
+        """Move the weights to the target's device and have its states kept.  Raises ModelTooLarge."""
+        engine, config = self.engine, self.engine.model.config.get_text_config()
+        width = len(self.watched) * config.hidden_size
+        n_weights = sum(weight.numel() for weight in self.parameters())
+        needed = (n_weights + engine.pool.n_slots * width) * engine.pool.shape.dtype.itemsize
+        refuse_too_large(f"{self.name}, with the states it needs,", needed, free_bytes(engine.device))
+        self.to(engine.device, engine.pool.shape.dtype).eval().requires_grad_(False)
+        engine.watch(self.watched)
+
+    @property
+    def cost(self) -> float:
+        """The share of a pass of the target that a drafted token costs, by the weights that are read."""
+        n_own, n_target = (sum(w.numel() for w in model.parameters()) for model in (self, self.engine.model))
+        return float(max(LEAST_COST, min(1.0, n_own / n_target)))
+
+    def choose(self, logits: torch.Tensor, position: int, sampling: SamplingParams) -> list[int]:
+        """Return the target's ids of the tokens chosen from `logits` [n, n_known] for the positions from `position` on,
+        with the noise that the target will draw there."""
+        scores = logits.float()
+        if sampling.temperature > 0:
+            positions = torch.arange(position, position + len(scores), device=scores.device)
+            noise = gumbel_noise(sampling.seed, positions, self.engine.n_vocab)
+            scores = scores / sampling.temperature + (noise if self.targets is None else noise[:, self.targets])
+        chosen = scores.argmax(-1)
+        return [int(token) for token in (chosen if self.targets is None else self.targets[chosen])]
+
+    def open(self, session: Session, sampling: SamplingParams) -> DraftWriter:
+        raise NotImplementedError
+
+
+class RecurrentHead(Head):
+    """Base class of heads that write on from their own states."""
+
+    n_masked = 0
+    """How many tokens one forward drafts beside the next, from `mask`; 0: it writes token after token."""
+
+    def fuse(self, states: torch.Tensor) -> torch.Tensor:
+        """Return what the layer reads of the target's states [n, n_watched * d] -> [n, d_head]."""
+        raise NotImplementedError
+
+    def read(self, ids: Sequence[int], features: torch.Tensor, cache: HeadCache) -> tuple[torch.Tensor, torch.Tensor]:
+        """Read pairs of a feature and the token after it, whose keys and values go behind those in `cache`.  Returns
+        the states for the logits [n, d] and the features for the tokens after them [n, d_head]."""
+        raise NotImplementedError
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """[n, d] -> [n, n_known]."""
+        raise NotImplementedError
+
+    def mask(self) -> tuple[int, torch.Tensor]:
+        """Return the token and the feature [1, d_head] in the place of those that are not known yet."""
+        raise NotImplementedError
+
+    def open(self, session: Session, sampling: SamplingParams) -> DraftWriter:
+        return RecurrentWriter(self, session, sampling)
+
+
+class HeadCache:
+    """Keys and values of one sequence in a head's layer, which takes the place of a pass in `attention.attend`.
+
+    The first `length` are kept; what is read after them overwrites what stood there.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._keys = self._values = torch.zeros(0)
+
+    def attend(
+        self,
+        _layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        *,
+        scale: float,
+        sliding_window: int | None,
+        softcap: float | None,
+    ) -> torch.Tensor:
+        if softcap is not None:
+            raise NotImplementedError("a soft cap in the attention of a head")
+        stop = self.length + key.shape[1]
+        if self._keys.dim() != 3 or stop > self._keys.shape[1]:
+            self._keys, self._values = self._grown(self._keys, key, stop), self._grown(self._values, value, stop)
+        self._keys[:, self.length : stop], self._values[:, self.length : stop] = key, value
+        rows = torch.arange(self.length, stop, device=key.device)[:, None]
+        keys = torch.arange(stop, device=key.device)[None]
+        visible = keys <= rows if sliding_window is None else (keys <= rows) & (rows - keys < sliding_window)
+        known, told = self._keys[None, :, :stop], self._values[None, :, :stop]
+        found = F.scaled_dot_product_attention(query[None], known, told, visible, scale=scale, enable_gqa=True)
+        return found[0].transpose(0, 1)
+
+    def _grown(self, old: torch.Tensor, new: torch.Tensor, n: int) -> torch.Tensor:
+        room = new.new_empty((new.shape[0], max(ROWS_AT_ONCE, 2 * n), new.shape[2]))
+        if self.length:
+            room[:, : self.length] = old[:, : self.length]
+        return room
+
+
+class RecurrentWriter:
+    """What a `RecurrentHead` writes in one sequence."""
+
+    def __init__(self, head: RecurrentHead, session: Session, sampling: SamplingParams) -> None:
+        self._head, self._session, self._sampling = head, session, sampling
+        self._cache = HeadCache()
+
+    @torch.inference_mode()
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+        head, session, cache = self._head, self._session, self._cache
+        n_read, n_prompt = session.length, len(session.prompt_ids)
+        start = min(cache.length, n_read - 1)
+        ids = [*session.prompt_ids[start + 1 :], *output_ids[max(0, start + 1 - n_prompt) :]]
+        first = start
+        while first < n_read:
+            stop = min(n_read, first + ROWS_AT_ONCE)
+            cache.length = first
+            fed, features = ids[first - start : stop - start], head.fuse(head.engine.states(session, first, stop))
+            n_masked = min(head.n_masked, n_tokens - 1) if stop == n_read else 0
+            if n_masked:
+                token, feature = head.mask()
+                fed, features = fed + [token] * n_masked, torch.cat([features, feature.expand(n_masked, -1)])
+            states, features = head.read(fed, features, cache)
+            first = stop
+        drafted = head.choose(head.logits(states[-1 - n_masked :]), n_read + 1, self._sampling)
+        while not head.n_masked and len(drafted) < n_tokens:
+            cache.length = n_read + len(drafted) - 1
+            states, features = head.read(drafted[-1:], features[-1:], cache)
+            position = n_read + 1 + len(drafted)
+            drafted += head.choose(head.logits(states[-1:]), position, self._sampling)
+        cache.length = n_read
+        return drafted
+
+
+def read_tensors(folder: Path | None, name: str) -> dict[str, torch.Tensor]:
+    """Return all tensors in the safetensors files of `folder`.  Raises ModelNotLoadable: there are none."""
+    remedy = f"set draft_head to a folder with the files of {name}, as safetensors"
+    files = [] if folder is None else sorted(folder.glob("*.safetensors"))
+    try:
+        tensors = {key: tensor for file in files for key, tensor in load_file(file).items()}
+    except (OSError, SafetensorError) as error:
+        message = f"the files of {name} can't be read: {error}"
+        raise ModelNotLoadable(message, value=str(folder), remedy=remedy) from error
+    if not tensors:
+        raise ModelNotLoadable(f"{name} has no weights", value=str(folder), limit="*.safetensors", remedy=remedy)
+    return tensors
+
+
+def read_config(folder: Path, name: str) -> dict[str, Any]:
+    """Return the contents of config.json.  Raises ModelNotLoadable."""
+    try:
+        config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        message, remedy = f"config.json of {name} can't be read: {error}", "download the files again"
+        raise ModelNotLoadable(message, value=str(folder), remedy=remedy) from error
+    return config
+
+
+def fill(module: torch.nn.Module, tensors: dict[str, torch.Tensor], name: str) -> None:
+    """Load the weights of `module`: all of them, and no others.  Raises ModelNotLoadable: the files have other tensors,
+    or tensors of other sizes."""
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ModelNotLoadable(
+            f"the files of {name} do not fit this model: {' '.join(str(error).split())[:300]}",
+            value=sorted(tensors)[:8],
+            remedy=f"use files of {name} that were made for this very model",
+        ) from error

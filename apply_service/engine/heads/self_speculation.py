@@ -1,0 +1,114 @@
+"""Early exit: the target's own first layers, its last norm and its head write the draft.
+
+They read and write the target's own keys and values, so nothing is read twice, and the next pass overwrites what a
+draft left.  Which layer to leave at is found on the first prompt: where the exit agrees with the whole model often
+enough for its cost.  A model that was not trained for it (LayerSkip, Elhoushi et al. 2024) seldom agrees early.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from apply_service.engine.heads.base import read_text
+from apply_service.engine.torch_local import TorchEngine
+from apply_service.protocols import DraftWriter, SamplingParams, Session, Window
+
+MOST = 6
+N_CALIBRATED = 128
+"""Tokens of the first prompt on which exits are compared."""
+log = logging.getLogger(__name__)
+
+
+class SelfSpeculation:
+    """`cost` is of the best exit; before there was a prompt, of none."""
+
+    name = "self_speculation"
+    most = MOST
+
+    def __init__(self, engine: TorchEngine) -> None:
+        self._engine = engine
+        self._exit: TorchEngine | None = None
+        self.cost = 0.5
+
+    @classmethod
+    def load(cls, engine: TorchEngine, _model: Path, _folder: Path | None) -> Self:
+        return cls(engine)
+
+    def open(self, session: Session, sampling: SamplingParams) -> DraftWriter:
+        if self._exit is None:
+            shares = agreement(self._engine, session.prompt_ids[-N_CALIBRATED:])
+            costs = exit_costs(self._engine.model)
+            gains = [expected_gain(share, cost) for share, cost in zip(shares, costs, strict=True)]
+            best = max(range(len(gains)), key=gains.__getitem__)
+            self.cost = costs[best]
+            self._exit = exit_engine(self._engine, best + 1)
+            told = f"early exit after layer {best + 1}: agrees on {shares[best]:.0%}, costs {costs[best]:.0%} of a pass"
+            log.info("%s; expected to write %.2f times as fast as without drafts", told, gains[best])
+        return ExitWriter(self._exit, session, sampling)
+
+
+class ExitWriter:
+    def __init__(self, engine: TorchEngine, session: Session, sampling: SamplingParams) -> None:
+        self._engine, self._session, self._sampling = engine, session, sampling
+
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+        session = self._session
+        # The same slots: a session that ends where the target's does, and whose end nobody hears of.
+        inner = Session(session.prompt_ids, session.slots, n_cached=session.length)
+        last_id = output_ids[-1] if output_ids else session.prompt_ids[-1]
+        drafted: list[int] = []
+        while len(drafted) < n_tokens:
+            (answer,) = self._engine.step([Window(inner, last_id, (), self._sampling)])
+            assert answer is not None
+            last_id = answer.choices[0]
+            drafted.append(last_id)
+        return drafted
+
+
+def exit_engine(engine: TorchEngine, n_layers: int) -> TorchEngine:
+    """Return an engine of the model's first layers, which shares all weights and slots with `engine`."""
+    model = copy.copy(engine.model)
+    inner = copy.copy(model.base_model)
+    inner._modules = {**inner._modules, "layers": inner.layers[:n_layers]}
+    model._modules = {**model._modules, model.base_model_prefix: inner}
+    return TorchEngine(
+        model,
+        name=engine.name,
+        buckets=engine.buckets,
+        padded=False,
+        pool=engine.pool,
+        attention=engine.attention,
+        cuda_graphs="on" if engine.has_graphs else "off",
+    )
+
+
+@torch.inference_mode()
+def agreement(engine: TorchEngine, ids: Sequence[int]) -> list[float]:
+    """Return, for an exit after each layer but the last, how often it chooses as the whole model does after these
+    tokens."""
+    states = read_text(engine, ids)
+    wanted = engine.head(states[-1][None]).argmax(-1)
+    exits = [engine.head(engine.model.base_model.norm(one)[None]).argmax(-1) for one in states[1:-1]]
+    return [float((one == wanted).float().mean()) for one in exits]
+
+
+def exit_costs(model: Any) -> list[float]:
+    """Return the share of a pass that an exit after each layer but the last costs, by the weights that are read."""
+    layer, head = (
+        sum(weight.numel() for weight in part.parameters())
+        for part in (model.base_model.layers[0], model.get_output_embeddings())
+    )
+    n_layers = len(model.base_model.layers)
+    return [((n + 1) * layer + head) / (n_layers * layer + head) for n in range(n_layers - 1)]
+
+
+def expected_gain(share: float, cost: float) -> float:
+    """Return how many times as fast drafts make a target that accepts each token with the probability `share`, where a
+    drafted token costs `cost` passes: the best of all lengths."""
+    return max(sum(share**i for i in range(n + 1)) / (1 + n * cost) for n in range(1, MOST + 1))
