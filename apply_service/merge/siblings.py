@@ -1,9 +1,9 @@
-"""Lists with a marker among their entries: `f(..., timeout=5)`, `import { /* ... */ C }`, `{"a": 1, ..., "b": 2}`.
+"""Writes out lists with a marker among their entries: `f(..., timeout=5)`, `import { /* ... */ C }`, `{"a": 1, ...}`.
 
-A snippet may leave out entries of a list as it leaves out lines.  Here such a list is written out with the file's own
-entries, so that the rest of the merger sees whole lists.  One rule serves arguments, imports, arrays and objects: an
-entry of a known name takes the place of the file's, a new one goes beside its neighbour, and a marker is the rest.  It
-is done only where the text before the bracket tells which list of the file is meant.
+A snippet may leave out entries of a list as it leaves out lines.  This module puts the file's own entries in, so that
+the rest of the merger sees whole lists.  Arguments, imports, arrays and objects follow one rule: an entry with a known
+name replaces the file's, a new entry goes beside its neighbour, and a marker stands for the rest.  A list is left as it
+is unless the text before its bracket tells which list of the file is meant.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import NamedTuple
 from apply_service.text.markers import is_marker
 
 MAX_CHARACTERS = 200_000
-"""Files and snippets with more are left as they are."""
+"""The most characters of the file and the snippet together; longer texts are left as they are."""
 HASH = frozenset(("python", "ruby", "yaml", "toml", "shell", "bash", "elixir", "perl", "r"))
-"""Languages with comments from # on."""
+"""Languages in which a comment begins with #."""
 PAIRS = {"(": ")", "[": "]", "{": "}"}
 DOTS = ("...", "\u2026")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|#[^\n]*", re.DOTALL)
@@ -27,7 +27,7 @@ _ENTRY = re.compile(r"(?:\.\.\.[\w$.]+|[\"']?[\w$.@/-]+[\"']?\s*(?::(?!=).*)?|\[
 
 
 class Bracket(NamedTuple):
-    """A pair of brackets in a text: where it opens and closes, and its commas."""
+    """A pair of brackets in a text: the offsets of both brackets, and of the commas between them."""
 
     start: int
     end: int
@@ -48,7 +48,7 @@ class ListEntry(NamedTuple):
 
 
 def expand_lists(original: str, update: str, language: str | None) -> str:
-    """Return the snippet with the lists written out that leave out entries.  All texts have LF line ends."""
+    """Return the snippet with all lists completed that leave out entries.  All texts have LF line ends."""
     if len(original) + len(update) > MAX_CHARACTERS or not any(sign in update for sign in (*DOTS, "/*", "//", "#")):
         return update
     in_file = list(_brackets(original, language))
@@ -64,7 +64,7 @@ def expand_lists(original: str, update: str, language: str | None) -> str:
 def _changes(
     original: str, in_file: Sequence[Bracket], update: str, language: str | None
 ) -> Iterator[tuple[Bracket, str]]:
-    """Yield each list of the snippet that leaves out entries, with its whole content."""
+    """Yield each list of the snippet that leaves out entries, and its complete content."""
     owners: dict[str, list[Bracket]] = {}
     for one in in_file:
         owners.setdefault(_owner(original, one), []).append(one)
@@ -81,7 +81,7 @@ def _changes(
 
 
 def _brackets(text: str, language: str | None) -> Iterator[Bracket]:
-    """Yield the pairs of brackets outside of texts and comments, inner ones first."""
+    """Yield the pairs of brackets outside of strings and comments, inner pairs first."""
     waiting: list[tuple[int, list[int], bool]] = []
     at = 0
     while at < len(text):
@@ -102,7 +102,7 @@ def _brackets(text: str, language: str | None) -> Iterator[Bracket]:
 
 
 def _past_quoted(text: str, at: int, language: str | None) -> int:
-    """Return the place behind a text in quotes or a comment that begins here; the same place where none does."""
+    """Return the offset after the string or comment that begins at `at`; `at` itself if none begins there."""
     sign, two = text[at], text[at : at + 2]
     if two == "/*":
         end = text.find("*/", at + 2)
@@ -116,7 +116,7 @@ def _past_quoted(text: str, at: int, language: str | None) -> int:
 
 
 def _past_text(text: str, at: int) -> int:
-    """Return the place behind a text in quotes; behind the sign alone where its line does not end the text."""
+    """Return the offset after a string; only after its quote if the string does not end on its line."""
     sign = text[at]
     mark = sign * 3 if text.startswith(sign * 3, at) and sign != "`" else sign
     end = at + len(mark)
@@ -128,18 +128,18 @@ def _past_text(text: str, at: int) -> int:
 
 
 def _owner(text: str, bracket: Bracket) -> str:
-    """Return what stands before the bracket in its line."""
+    """Return the text before the bracket in its line, with the bracket."""
     return " ".join(text[text.rfind("\n", 0, bracket.start) + 1 : bracket.start].split()) + text[bracket.start]
 
 
 def _is_subscript(text: str, bracket: Bracket) -> bool:
-    """Tell whether the bracket picks from a value, where dots have a meaning of their own."""
+    """Tell whether the bracket indexes a value.  Dots there are part of the language."""
     before = text[: bracket.start][-1:]
     return text[bracket.start] == "[" and (before.isalnum() or before in "_)]")
 
 
 def _parts(text: str, bracket: Bracket, language: str | None) -> list[ListEntry | None]:
-    """Return the entries of a list, None for each marker; empty where it is no list, or stands for itself."""
+    """Return the entries of a list, with None for each marker.  Empty if the brackets enclose statements."""
     parts: list[ListEntry | None] = []
     for raw in _segments(text, bracket):
         body = raw.strip()
@@ -158,7 +158,7 @@ def _parts(text: str, bracket: Bracket, language: str | None) -> list[ListEntry 
 
 
 def _outermost(text: str) -> str:
-    """Return the text without what stands in brackets: an entry of several lines opens one, statements do not."""
+    """Return the text outside of brackets.  A line end there shows that the text is no list entry but statements."""
     depth, out = 0, []
     for sign in text:
         depth += (sign in "([{") - (sign in ")]}")
@@ -182,12 +182,12 @@ def _is_mark(comment: str, language: str | None) -> bool:
 def _written_out(
     original: str, own: Bracket, update: str, bracket: Bracket, parts: Sequence[ListEntry | None]
 ) -> str | None:
-    """Return the content of the snippet's list with the file's entries; None where it needs nothing, or can't be
-    told."""
+    """Return the content of the snippet's list with the file's entries; None if the list can stay as it is, or if
+    the entries can't be told."""
     segments = _segments(original, own)
     known = _known_entries(original, own, segments)
     texts = {entry.text for entry in known}
-    # Where nothing is new, the line is only shortened.
+    # A line without new entries is only a shortened line of the file.
     says_something = any(part is not None and part.text not in texts for part in parts)
     merged = _merged(known, parts) if known and says_something else None
     ends_with_comma = not segments[-1].strip()
@@ -200,14 +200,14 @@ def _written_out(
 
 
 def _known_entries(original: str, own: Bracket, segments: Sequence[str]) -> list[ListEntry]:
-    """Return the entries of the file's list; none where it is no list."""
+    """Return the entries of the file's list; empty if the brackets hold no list."""
     known = [entry for entry in _parts(original, own, None) if entry is not None]
     is_whole = len(known) == sum(bool(one.strip()) for one in segments)
     return known if is_whole and (len(known) > 1 or "\n" not in "".join(entry.text for entry in known)) else []
 
 
 def _merged(known: Sequence[ListEntry], parts: Sequence[ListEntry | None]) -> list[ListEntry] | None:
-    """Return the file's entries with those of the snippet; None where entries would go that nobody speaks of."""
+    """Return the file's entries with those of the snippet; None if entries would be removed without a word."""
     entries = list(known)
     at, is_free = 0, False
     for n, part in enumerate(parts):
@@ -230,7 +230,7 @@ def _merged(known: Sequence[ListEntry], parts: Sequence[ListEntry | None]) -> li
 
 
 def _insert(entries: list[ListEntry], at: int, text: str, known: Sequence[ListEntry]) -> None:
-    """Put a new entry among the others, with white space before it as they have it."""
+    """Insert a new entry, with the white space that other entries have before them."""
     first, other = known[0].lead, known[-1].lead if len(known) > 1 else known[0].lead or " "
     if at == 0 and entries:
         entries[0] = ListEntry(other, entries[0].text)
