@@ -16,9 +16,8 @@ from apply_service.merge.proposal import Proposal, texts_of
 from apply_service.merge.reading import STAYS, ReadSnippet
 from apply_service.merge.rows import Rows, aligned_matches, fresh_parts
 from apply_service.merge.signed import is_signed, read_signed
-from apply_service.merge.statements import statements
 from apply_service.merge.twins import find_twins
-from apply_service.merge.variants import by_policy, other_merges, pair_kind
+from apply_service.merge.variants import by_policy, other_merges, pair_kind, stub_headers
 from apply_service.merge.wording import find_pairs, keep_wording
 from apply_service.merge.words.directives import MIN_TOLD, Directive, find_directives, judge
 from apply_service.merge.words.mentions import Relation, read_words
@@ -236,7 +235,7 @@ def _laid(reading: ReadSnippet) -> Iterator[Proposal]:
     for n, part in enumerate(fresh_parts(reading, best)):
         aligned[Way(FRESH, n)] = (rows, [match for match in best if match.row not in part])
         added[Way(FRESH, n)] = {reading.visible[r][1] for r in part}
-    stubs = _stub_headers(reading)
+    stubs = stub_headers(reading)
     reasons: dict[Way, tuple[str, ...]] = {}
     twins: dict[str, float] = {}
     known = set[str]()
@@ -258,20 +257,3 @@ def _laid(reading: ReadSnippet) -> Iterator[Proposal]:
         writer = Writer(reading, of.candidates, matches, trusts_all=True, added=added.get(way, ()))
         ops = Merge(writer.write())
         yield from by_policy(Proposal(ops, reading, tuple(writer.texts), (way,), doubts, twins), stubs)
-
-
-def _stub_headers(reading: ReadSnippet) -> set[int]:
-    """Return the update lines of headers whose body is only a marker.  Such a header says that the definition stays."""
-    found: set[int] = set()
-    snippet = reading.snippet
-    for b, block in enumerate(snippet.blocks):
-        texts = reading.block_texts(b)
-        part = statements(texts)[-1]
-        indent = indent_of(texts[part.start])
-        if not block.marked_after or header_name(texts[part.start]) is None:
-            continue
-        after = reading.marker_indent(block.gap_after)
-        below = indent_of(reading.texts[snippet.blocks[b + 1].lines[0]]) if b + 1 < len(snippet.blocks) else -1
-        if block.lines[part.start] in reading.elided or (below <= indent and (after is None or after > indent)):
-            found.update(block.lines[part.start : part.stop])
-    return found
