@@ -508,10 +508,10 @@ class ReadSnippet:
         return found
 
     def _frame(self, roles: Sequence[Role]) -> list[int]:
-        """Return lines at the snippet's edges that open or close scopes around the file, of which the file has only the
-        inside.
+        """Return lines at the snippet's edges that open or close scopes around the text of the file.
 
-        Between them there must be more than these lines.  Closing lines must follow a marker.
+        The file has only the inside of these scopes.  The lines must not be the whole snippet.  Closing lines must
+        follow a marker.
         """
         lines = self.original
         shown = [i for i, role in enumerate(roles) if role in (Role.CONTENT, Role.MARKER)]

@@ -432,7 +432,8 @@ class _Writer:
 
     # -- added lines -------------------------------------------------------------------------------------------------
     def _runs(self, hunk: Sequence[int]) -> list[tuple[int, list[int]]]:
-        """Return the hunk's new lines in runs, each after the original line in front of which it goes."""
+        """Return the hunk's new lines in runs, as (original line, run).  Each run goes right above its original
+        line."""
         anchors = [k for k in hunk if k in self._columns]
         new = self._new_lines(hunk)
         if not anchors:

@@ -172,8 +172,8 @@ class _Part:
     def rigid_places(self) -> Iterator[int]:
         """Yield the lines of the file from which on the block stands almost unchanged.
 
-        At most half as many lines may differ there as the merge changes here.  No held line that the file has once may
-        stand elsewhere.
+        At most half as many lines may differ there as the merge changes here.  The block does not leave a line
+        that the file has once.
         """
         solid = [n for n, (_, text) in enumerate(self.rows) if text.strip()]
         cost = sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in self.own)

@@ -642,7 +642,7 @@ def merge_placed(
 ) -> list[tuple[list[Placed], tuple[LineOp, ...]]]:
     """Return merges of a snippet that consists of directives and their code, the best first.
 
-    Empty if there is other code.  Variants of the best merge follow, in each of which one part is written differently.
+    Empty if there is other code.  Then follow variants of the best merge, each with one part written differently.
     """
     directives = find_directives(original, update, language=language, path=path)
     roles = classify(update, original, language=language, path=path)
