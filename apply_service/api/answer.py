@@ -66,10 +66,8 @@ class UsageOut(AnswerPart):
         return cls(**(counts | dict.fromkeys(nullable & stats.unknown)))
 
 
-class RepairAnswer(BaseModel):
+class RepairAnswer(AnswerPart):
     """A call that fits the file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     update: str = Field(description="The call, of the same kind, with quotes that stand in the file once.")
     format: str = Field(description="Its format, as declared or detected.")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
@@ -80,7 +79,7 @@ async def repair(request: Request) -> Response:
     edit = admissible(call.to_request(), settings)
     n_chars = len(edit.original) + len(edit.update)
     result = await service.call(partial(repair_call, edit), n_chars, timeout_s=settings.default_timeout_s)
-    return Response(RepairAnswer(**asdict(result)).model_dump_json(), media_type="application/json")
+    return Response(RepairAnswer.model_validate(result).model_dump_json(), media_type="application/json")
 
 
 @router.post(

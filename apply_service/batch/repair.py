@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from apply_service.errors import NeedsMoreContext, UnsupportedParameter
+from apply_service.errors import ApplyError, NeedsMoreContext, UnsupportedParameter
 from apply_service.formats.write_call import write_call
 from apply_service.pipeline import read_request
 from apply_service.target import Runtime, no_target
@@ -59,7 +59,16 @@ def repair_call(request: ApplyRequest) -> RepairedCall:
     update: str | None = request.update
     if not (fits or is_made):
         update = write_call(job.format, normalise(request.update), job.original, found.text, request.path or "file")
-    if update is None:
-        message, remedy = "the file repeats itself too much to be quoted", "send the whole file"
+    if update is None or not (fits or is_made or _does(replace(request, update=update), found.text)):
+        message, remedy = "the file can't be quoted in this format", "send the whole file, or another format"
         raise NeedsMoreContext(message, remedy=remedy)
     return RepairedCall(update, job.format, fits, mended, is_made, digest)
+
+
+def _does(request: ApplyRequest, wanted: str) -> bool:
+    """Tell whether a call surely gives this text: lines of the file may be marks of its format."""
+    try:
+        found = read_request(request, Runtime(no_target)).job.prediction
+    except ApplyError:
+        return False
+    return found.text == wanted and found.certainty is Certainty.CERTAIN

@@ -28,6 +28,7 @@ MAX_DEPTH = 6
 MAX_MENDED = 1_000_000
 """Characters of broken JSON that are mended."""
 _CALL = re.compile(r'<invoke name="(?P<name>[^"\n]*)">|<function=(?P<plain>[^>\n]*)>')
+_OPENING = re.compile(r"\s*(?:<(?:tool_call|function_calls)>\s*)?(?:<invoke name=|<function=|[{\[])")
 _END = re.compile(r"</invoke>|</function>")
 _VALUE = re.compile(
     r'<parameter(?: name="(?P<name>[^"\n]*)"|=(?P<plain>[^>\n]*))>(?P<value>.*?)</parameter>'
@@ -62,14 +63,21 @@ def opens_json(line: str) -> bool:
 
 def opens_call(line: str) -> bool:
     """Tell whether a call may begin with the line."""
-    return opens_json(line) or _CALL.match(line.lstrip()) is not None
+    return opens_json(line) or _OPENING.match(line) is not None
 
 
 def read_calls(text: str) -> Calls:
-    """Return the values of the calls in a text; none where it has none.  Raises MalformedEdit: a value in tags holds
-    such a tag itself."""
+    """Return the values of the calls in a text; none where it has none.
+
+    Raises MalformedEdit: the text begins with a call in tags that has no end, or whose value holds such a tag itself.
+    """
     if _CALL.search(text):
-        return Calls(tuple(_read_tags(text)))
+        try:
+            return Calls(tuple(_read_tags(text)))
+        except MalformedEdit:
+            if opens_call(text):
+                raise
+            return Calls()  # text of a file
     values: list[object] = []
     is_mended = False
     for body in _bodies(text):
@@ -139,8 +147,9 @@ def _read_tags(text: str) -> Iterator[object]:
                 "a tool call in tags has no end: it may be cut short", value=body[-200:], remedy="send the whole call"
             )
         body = body[: ends[-1].end()]
-        found = list(_VALUE.finditer(body))
-        if len(found) != body.count("</parameter>") or len(found) != len(re.findall("<parameter[ =]", body)):
+        n_values, n_ends = len(re.findall("<parameter[ =]", body)), body.count("</parameter>")
+        found = list(_VALUE.finditer(body)) if n_values == n_ends else []
+        if len(found) != n_values:
             message = "a value of the tool call holds tags like those around it, so it can be read in two ways"
             raise MalformedEdit(message, value=body[:200], remedy="send the call as JSON")
         fields = {one["name"] or one["plain"]: _value(one["value"]) for one in found}

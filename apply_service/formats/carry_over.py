@@ -39,7 +39,7 @@ def carry_over(base: str, edited: Prediction, newer: str, *, with_markers: bool 
         sides = [[text[row] for row in rows] for text, rows in zip((old, ours, theirs), piece[1:], strict=True)]
         settled = _settle(*sides)
         if settled is not None:
-            reasons.append(f"the file and the edit both changed {_name(piece)}")
+            reasons.append(f"the file and the edit both changed {_name(_place(piece))}")
         else:
             failures.append(_failure(len(failures) + 1, piece, *sides[1:]))
             settled = [OURS, *sides[1], BASE, *sides[0], DIVIDER, *sides[2], THEIRS]
@@ -55,14 +55,20 @@ def carry_over(base: str, edited: Prediction, newer: str, *, with_markers: bool 
         certainty=certainty,
         reasons=(*reasons, *edited.reasons),
         determined=edited.determined and not reasons,
+        probability=None if reasons else edited.probability,
         failures=(*edited.failures, *failures),
         is_made=edited.is_made or newer == "\n".join(lines),
     )
 
 
-def _name(piece: MergePiece) -> str:
-    first, last = piece.ours.start + 1, max(piece.ours.start + 1, piece.ours.stop)
-    return f"line {first}" if first == last else f"lines {first} to {last}"
+def _place(piece: MergePiece) -> LikePlace:
+    """Return the lines of the file that a piece is about, or the one above which it stands."""
+    first = piece.ours.start + 1
+    return LikePlace(first, max(first, piece.ours.stop), 1.0)
+
+
+def _name(place: LikePlace) -> str:
+    return f"line {place.first}" if place.first == place.last else f"lines {place.first} to {place.last}"
 
 
 def _settle(old: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> list[str] | None:
@@ -87,18 +93,15 @@ def _are_entries(lines: Sequence[str]) -> bool:
 
 def _failure(number: int, piece: MergePiece, ours: Sequence[str], theirs: Sequence[str]) -> Failure:
     """Return a conflict: what the edit has (`quoted`) and the file has (`found`)."""
-    first = piece.ours.start + 1
-    place = LikePlace(first, max(first, piece.ours.stop), 1.0)
-    return Failure(f"conflict {number}", (place,), "\n".join(theirs), "\n".join(ours), first)
+    place = _place(piece)
+    return Failure(f"conflict {number}", (place,), "\n".join(theirs), "\n".join(ours), place.first)
 
 
 def _conflict(failures: Sequence[Failure]) -> EditConflict:
     first = failures[0]
     more = f" and {len(failures) - 1} more places" if len(failures) > 1 else ""
-    place = first.candidates[0]
-    lines = f"line {place.first}" if place.first == place.last else f"lines {place.first} to {place.last}"
     error = EditConflict(
-        f"the file has changed since its base where the edit changes it too: {lines}{more}",
+        f"the file has changed since its base where the edit changes it too: {_name(first.candidates[0])}{more}",
         value=(first.quoted or "")[:MAX_TOLD],
         limit=(first.found or "")[:MAX_TOLD],
         remedy='read the file again and make a new edit, or send "conflicts": "markers" to have both sides written',

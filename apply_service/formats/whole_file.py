@@ -73,8 +73,8 @@ class FoundFile(Recognised):
     def in_call(cls, call: Arguments) -> str | None:
         """Read the file out of a tool that writes files.  It comes in a fence, so that its own fences stay text."""
         contents = [call.fields[name] for name in CONTENTS if isinstance(call.fields.get(name), str)]
-        if call.tool not in WRITERS or len(contents) != 1:
-            return None
+        if call.tool not in WRITERS or call.path is None or "name" in call.fields or len(contents) != 1:
+            return None  # a tool's name stands beside its arguments; an object of data may have a name too
         text = normalise(str(contents[0]))
         fence = max((len(line) - len(line.lstrip("`")) for line in text.split("\n")), default=0) + 3
         return f"{'`' * fence}\n{text.removesuffix(chr(10))}\n{'`' * fence}"

@@ -9,12 +9,16 @@ is unless the text before its bracket tells which list of the file is meant.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from apply_service.text.markers import is_marker
 
+MAX_DEPTH = 50
+"""Brackets inside one another; a text with more is none that people write."""
+MAX_LISTS = 20
+"""The most lists of a snippet that are completed."""
 MAX_CHARACTERS = 200_000
 """The most characters of the file and the snippet together; longer texts are left as they are."""
 HASH = frozenset(("python", "ruby", "yaml", "toml", "shell", "bash", "elixir", "perl", "r"))
@@ -51,9 +55,13 @@ def expand_lists(original: str, update: str, language: str | None) -> str:
     """Return the snippet with all lists completed that leave out entries.  All texts have LF line ends."""
     if len(original) + len(update) > MAX_CHARACTERS or not any(sign in update for sign in (*DOTS, "/*", "//", "#")):
         return update
-    in_file = list(_brackets(original, language))
-    for _ in range(20):
-        change = next(_changes(original, in_file, update, language), None)
+    owners: dict[str, list[Bracket]] = {}
+    for _ in range(MAX_LISTS):
+        open_lists = list(_open_lists(update, language))
+        if open_lists and not owners:
+            for one in _brackets(original, language):
+                owners.setdefault(_owner(original, one), []).append(one)
+        change = next(_changes(original, owners, update, open_lists), None)
         if change is None:
             return update
         bracket, text = change
@@ -61,30 +69,35 @@ def expand_lists(original: str, update: str, language: str | None) -> str:
     return update
 
 
-def _changes(
-    original: str, in_file: Sequence[Bracket], update: str, language: str | None
-) -> Iterator[tuple[Bracket, str]]:
-    """Yield each list of the snippet that leaves out entries, and its complete content."""
-    owners: dict[str, list[Bracket]] = {}
-    for one in in_file:
-        owners.setdefault(_owner(original, one), []).append(one)
+def _open_lists(update: str, language: str | None) -> Iterator[tuple[Bracket, list[ListEntry | None]]]:
+    """Yield the lists of the snippet that leave out entries, with their parts."""
     for bracket in _brackets(update, language):
         parts = _parts(update, bracket, language)
-        if not any(entry is None or _is_left_out(entry.text) for entry in parts):
-            continue
-        meant = owners.get(_owner(update, bracket), [])
-        if len(meant) != 1 or _is_subscript(update, bracket):
-            continue
-        text = _written_out(original, meant[0], update, bracket, parts)
+        is_open = any(entry is None or _is_left_out(entry.text) for entry in parts)
+        if is_open and not _is_subscript(update, bracket):
+            yield bracket, parts
+
+
+def _changes(
+    original: str,
+    owners: Mapping[str, Sequence[Bracket]],
+    update: str,
+    open_lists: Iterable[tuple[Bracket, Sequence[ListEntry | None]]],
+) -> Iterator[tuple[Bracket, str]]:
+    """Yield each open list that the text before it names, and its complete content.  `owners`: the file's lists by
+    that text."""
+    for bracket, parts in open_lists:
+        meant = owners.get(_owner(update, bracket), ())
+        text = _written_out(original, meant[0], update, bracket, parts) if len(meant) == 1 else None
         if text is not None:
             yield bracket, text
 
 
 def _brackets(text: str, language: str | None) -> Iterator[Bracket]:
-    """Yield the pairs of brackets outside of strings and comments, inner pairs first."""
+    """Yield the pairs of brackets outside of strings and comments, inner pairs first, up to one that is too deep."""
     waiting: list[tuple[int, list[int], bool]] = []
     at = 0
-    while at < len(text):
+    while at < len(text) and len(waiting) <= MAX_DEPTH:
         sign = text[at]
         if (end := _past_quoted(text, at, language)) > at:
             at = end
@@ -134,7 +147,7 @@ def _owner(text: str, bracket: Bracket) -> str:
 
 def _is_subscript(text: str, bracket: Bracket) -> bool:
     """Tell whether the bracket indexes a value.  Dots there are part of the language."""
-    before = text[: bracket.start][-1:]
+    before = text[max(0, bracket.start - 1) : bracket.start]
     return text[bracket.start] == "[" and (before.isalnum() or before in "_)]")
 
 

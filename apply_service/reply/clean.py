@@ -67,7 +67,7 @@ def open_call(text: str, formats: Mapping[str, type[Recognised]]) -> Called | No
 
 def _is_call(text: str) -> bool:
     """Tell whether the reply is a call, with or without tags, or has one as its only fence."""
-    if opens_call(text) or text.lstrip().startswith(("<tool_call>", "<function_calls>")):
+    if opens_call(text):
         return True
     lines = text.split("\n")
     fences = find_fences(lines) if "```" in text or "~~~" in text else []

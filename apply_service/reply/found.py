@@ -50,11 +50,19 @@ class FoundEdit:
 class OpenReply:
     """A reply in lines, and what every format finds in it."""
 
-    def __init__(self, text: str, original: str, path: str | None = None, language: str | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        original: str,
+        path: str | None = None,
+        language: str | None = None,
+        named: str | None = None,
+    ) -> None:
+        """`named`: the format that the caller says the reply has."""
         kinds = {name: beside(EDIT_FORMATS, name, "recognise", Recognised) for name in EDIT_FORMATS}
         file = FileLines(original)
         text = without_thoughts(text, original)
-        self.called = open_call(text, kinds)
+        self.called = open_call(text, {name: one for name, one in kinds.items() if named in (None, name)})
         """The tool call that the reply is, if the edit in it has a format that does not read calls."""
         if self.called is None:
             lines = clean(text, original, file, kinds.values())

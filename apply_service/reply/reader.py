@@ -35,7 +35,7 @@ def read_reply(
     Raises UnknownEditFormat: the service does not know the format `named`.  Raises MalformedEdit: the reply has edits
     of several files, or several texts, and it is unclear which is for this file.
     """
-    opened = OpenReply(text, original, path, language)
+    opened = OpenReply(text, original, path, language, named)
     return _read(opened, opened.format if named is None else detect_format(text, named=named))
 
 

@@ -70,6 +70,14 @@ def test_calls_that_fit_stay_as_they_are(form: Form) -> None:
     assert (mended.fits, mended.update, mended.mended) == (True, form.edit, ())
 
 
+def test_a_call_that_its_format_can_not_hold_is_an_error() -> None:
+    """The line above what changes, which the call would quote, is a mark of the format."""
+    original = "start\n>>>>>>> REPLACE\nfirst_thing(1)\nsecond_thing(2)\n"
+    update = "<<<<<<< SEARCH\nfirst_thing(1)\nsecond_thig(2)\n=======\nfirst_thing(1)\nx = 2\n>>>>>>> REPLACE\n"
+    with pytest.raises(NeedsMoreContext, match="can't be quoted"):
+        repair(update, original)
+
+
 def test_what_can_not_be_mended_is_the_error_of_the_edit() -> None:
     with pytest.raises(NeedsMoreContext) as error:
         repair("<<<<<<< SEARCH\nzzzz_nothing_like_it(1)\n=======\nx\n>>>>>>> REPLACE\n")

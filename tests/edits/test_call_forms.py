@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -49,6 +50,29 @@ def test_a_program_with_a_call_in_it_is_a_snippet() -> None:
     original = "def call():\n    return 1\n"
     update = f"def call():\n    return {json.dumps(operation('update_file', diff='+x'))}\n"
     assert apply(update, original).format == "lazy_snippet"
+
+
+@pytest.mark.parametrize("tag", ['<invoke name="edit">', "<function=edit>"])
+def test_a_page_about_calls_is_a_page(tag: str) -> None:
+    """A tag that does not end, in the text of a file, is no call that is cut short."""
+    original = "# Calls\n\nOld words.\n"
+    update = f"# Calls\n\nA call at 12:30 has `op` and begins with\n\n    {tag}\n    old_string, new_string\n"
+    request = ApplyRequest(original=original, update=update, path="a.md", strategy="exact")
+    assert read_request(request, Runtime(no_target)).job.format == "lazy_snippet"
+
+
+def test_data_with_a_tools_name_is_data() -> None:
+    original = '[\n  {"name": "read", "path": "/read", "text": "Read\\nit"}\n]\n'
+    update = '[\n  {"name": "write", "path": "/write", "text": "Write\\nit"}\n]\n'
+    assert apply(update, original, "menu.json").format == "lazy_snippet"
+
+
+def test_a_call_is_opened_for_the_format_that_the_caller_names_alone() -> None:
+    call = json.dumps({"name": "write_file", "arguments": {"path": "a.json", "content": "{}\n"}})
+    request = ApplyRequest(original="", update=call, path="a.json", format="whole_file", strategy="exact")
+    assert read_request(request, Runtime(no_target)).job.prediction.text == "{}\n"
+    snippet = replace(request, format="lazy_snippet")
+    assert read_request(snippet, Runtime(no_target)).job.prediction.text == call
 
 
 def test_the_text_of_a_whole_file_may_hold_fences() -> None:

@@ -123,6 +123,7 @@ def _with_line(make: Callable[[str], tuple[str, str]], draw: Callable[[int], str
     return make(draw(n))
 
 
+TAG_END = "</invoke>"
 KINDS: dict[str, Kind] = {
     **with_each_line("lazy", around),
     **with_each_line("block", lambda line: (FILE, block(line + "\n", "y\n"))),
@@ -192,6 +193,17 @@ KINDS: dict[str, Kind] = {
     "json, one long edit": lambda n: (rows(n // 3), as_json([(rows(n // 3), rows(n // 3, "y = {}\n"))])),
     "json, escapes": lambda n: (FILE, as_json([(chr(92) * (n // 2), "y")])),
     "json, never closed": lambda n: (FILE, as_json([("x\n" * (n // 4), "y")])[:-4]),
+    "json, broken": lambda n: (FILE, '{"edits": [' + '{"old_string": "x", "new_string": "y",},' * (n // 40) + "]}"),
+    "json, misplaced quotes": lambda n: (FILE, '{"old_string": "' + 'x" y ' * (n // 5) + '", "new_string": "z"}'),
+    "tags, never closed": lambda n: (FILE, '<invoke name="e">' + '<parameter name="old_string">' * (n // 29) + TAG_END),
+    "tags, closed at the end": lambda n: (
+        FILE,
+        '<invoke name="e">' + '<parameter name="x">' * (n // 32) + "</parameter>" * (n // 32) + TAG_END,
+    ),
+    "lists, many": lambda n: (FILE, "f(..., a)\n" * (n // 10)),
+    "lists, inside one another": lambda n: (FILE, "f(" * (n // 3) + "..., a" + ")" * (n // 3)),
+    "lists, never closed": lambda n: (FILE, "f(...,\n" * (n // 7)),
+    "hashline, orders": lambda n: (FILE, "\n".join(f"set {k}:ab\n+x" for k in range(1, n // 14))),
     "json, objects alone": lambda n: (FILE, '{"old_string": "x"}\n' * (n // 20)),
     "json, lists in lists": lambda n: (FILE, '{"edits": ' + "[" * n),
     "whole file": lambda n: ("", rows(n)),
