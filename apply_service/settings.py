@@ -33,6 +33,9 @@ ENV_KEY = "env:"
 ENV_PREFIX = "APPLY_SERVICE_"
 OLD_ENV_PREFIX = "APPLY_"
 """The prefix of the same variables in earlier versions.  Other programs use it too."""
+PLACES = ("keys_file", "adapter", "draft_head")
+"""Settings that name files; in a configuration file they are relative to its folder, so that no project that a command
+is started in can bring its own."""
 CONFIG_VARIABLE = "APPLY_SERVICE_CONFIG"
 WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 NO_VALUE = "none"
@@ -497,6 +500,9 @@ def _read_file(path: Path) -> dict[str, Any]:
             if spec.is_list and isinstance(table[spec.name], list):
                 table[spec.name] = tuple(table[spec.name])
             check_setting(spec, table[spec.name], source=str(path))
+    for name in PLACES:
+        if isinstance(place := table.get(name), str) and place != NO_VALUE:
+            table[name] = os.path.join(os.path.abspath(path.parent), os.path.expanduser(place))
     return table
 
 

@@ -298,3 +298,16 @@ def test_llama_cpp_needs_a_file() -> None:
         Settings(engine="llama.cpp")
     named = load_settings({}, environment={"APPLY_SERVICE_ENGINE": "llama.cpp", "APPLY_SERVICE_MODEL": "a.gguf"})
     assert (named.engine, named.model) == ("llama.cpp", "a.gguf")
+
+
+def test_files_that_a_configuration_names_lie_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cloned project that a command is started in may have files of these names."""
+    own, project = tmp_path / "own", tmp_path / "project"
+    own.mkdir()
+    project.mkdir()
+    (own / "config.toml").write_text('keys_file = "keys.toml"\n')
+    monkeypatch.chdir(project)
+    assert load_settings(environment={}, config=own / "config.toml").keys_file == str(own / "keys.toml")
+    (own / "config.toml").write_text(f'keys_file = "{project / "keys.toml"}"\n')
+    assert load_settings(environment={}, config=own / "config.toml").keys_file == str(project / "keys.toml")
+    assert load_settings({"keys_file": "keys.toml"}, environment={}).keys_file == "keys.toml"
