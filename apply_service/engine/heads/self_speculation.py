@@ -1,8 +1,9 @@
-"""Early exit: the target's own first layers, its last norm and its head write the draft.
+"""Drafts by early exit: the target's own first layers, its last norm and its head write the draft.
 
-They read and write the target's own keys and values, so nothing is read twice, and the next pass overwrites what a
-draft left.  Which layer to leave at is found on the first prompt: where the exit agrees with the whole model often
-enough for its cost.  A model that was not trained for it (LayerSkip, Elhoushi et al. 2024) seldom agrees early.
+These layers read and write the target's own keys and values, so nothing is read twice.  The next pass overwrites the
+keys and values of a draft.  The first prompt decides after which layer to exit: the exit must agree with the whole
+model often enough for its cost.  A model that was not trained for it (LayerSkip, Elhoushi et al. 2024) seldom agrees
+early.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from apply_service.protocols import DraftWriter, SamplingParams, Session, Window
 
 MOST = 6
 N_CALIBRATED = 128
-"""Tokens of the first prompt on which exits are compared."""
+"""The number of tokens of the first prompt on which exits are compared."""
 log = logging.getLogger(__name__)
 
 
 class SelfSpeculation:
-    """`cost` is of the best exit; before there was a prompt, of none."""
+    """Drafts from the best exit.  `cost` is the cost of this exit; before the first prompt it is a guess."""
 
     name = "self_speculation"
     most = MOST
@@ -59,7 +60,7 @@ class ExitWriter:
 
     def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
         session = self._session
-        # The same slots: a session that ends where the target's does, and whose end nobody hears of.
+        # A second session over the same slots.  It is never closed, so the slots stay with the target's session.
         inner = Session(session.prompt_ids, session.slots, n_cached=session.length)
         last_id = output_ids[-1] if output_ids else session.prompt_ids[-1]
         drafted: list[int] = []
@@ -72,7 +73,7 @@ class ExitWriter:
 
 
 def exit_engine(engine: TorchEngine, n_layers: int) -> TorchEngine:
-    """Return an engine of the model's first layers, which shares all weights and slots with `engine`."""
+    """Return an engine of the model's first `n_layers` layers.  It shares all weights and slots with `engine`."""
     model = copy.copy(engine.model)
     inner = copy.copy(model.base_model)
     inner._modules = {**inner._modules, "layers": inner.layers[:n_layers]}
@@ -90,8 +91,8 @@ def exit_engine(engine: TorchEngine, n_layers: int) -> TorchEngine:
 
 @torch.inference_mode()
 def agreement(engine: TorchEngine, ids: Sequence[int]) -> list[float]:
-    """Return, for an exit after each layer but the last, how often it chooses as the whole model does after these
-    tokens."""
+    """Return the share of these tokens after which an exit chooses as the whole model does, for an exit after each
+    layer but the last."""
     states = read_text(engine, ids)
     wanted = engine.head(states[-1][None]).argmax(-1)
     exits = [engine.head(engine.model.base_model.norm(one)[None]).argmax(-1) for one in states[1:-1]]
@@ -99,7 +100,8 @@ def agreement(engine: TorchEngine, ids: Sequence[int]) -> list[float]:
 
 
 def exit_costs(model: Any) -> list[float]:
-    """Return the share of a pass that an exit after each layer but the last costs, by the weights that are read."""
+    """Return the cost of an exit after each layer but the last, as a share of a pass.  It counts the weights that are
+    read."""
     layer, head = (
         sum(weight.numel() for weight in part.parameters())
         for part in (model.base_model.layers[0], model.get_output_embeddings())
@@ -109,6 +111,6 @@ def exit_costs(model: Any) -> list[float]:
 
 
 def expected_gain(share: float, cost: float) -> float:
-    """Return how many times as fast drafts make a target that accepts each token with the probability `share`, where a
-    drafted token costs `cost` passes: the best of all lengths."""
+    """Return the expected speed-up with the best length of a draft.  The target accepts each token with probability
+    `share`, and a drafted token costs `cost` passes."""
     return max(sum(share**i for i in range(n + 1)) / (1 + n * cost) for n in range(1, MOST + 1))
