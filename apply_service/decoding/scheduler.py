@@ -156,8 +156,8 @@ class Scheduler:
         if self._n_passes // 2 % 2:
             reading.sort(key=lambda entry: entry.n_pending)
         if reading:
-            # Windows get half of the rows if a chunk of a prompt fits into the rest.  If not, passes give them all rows
-            # and no rows by turns.
+            # Windows get half of the rows if a chunk of a prompt fits into the rest.  If not, they get all rows in one
+            # pass and none in the next.
             window_rows = min(max_rows // 2, max_rows - min(engine.prefill_grain, reading[0].n_pending))
             window_rows = window_rows if window_rows > 0 else max_rows * (self._n_passes % 2)
         writing = [entry for entry in admitted if not entry.n_pending and not only_read]

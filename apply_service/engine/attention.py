@@ -31,8 +31,8 @@ AttentionSetting = Literal["auto", "sdpa", "triton"]
 def register() -> str:
     """Register `attend` with transformers.  Returns the name for `attn_implementation`.
 
-    No mask function is registered, so the library makes no mask.  To make one, it would wait for the device, which a
-    captured pass does not allow.
+    No mask function is registered, so the library makes no mask.  Making one would wait for the device, and a captured
+    pass must not wait.
     """
     from transformers import AttentionInterface
 
@@ -256,10 +256,10 @@ def fix_frequencies(model: Any, context_limit: int) -> None:
     """Choose the rotary frequencies of `longrope` models (Phi 3 and 4) once, for the longest sequence that the engine
     admits.  A second call does nothing.
 
-    The library chooses the frequencies in each forward, by the largest position.  In a packed pass, a long sequence
-    would so change the frequencies of a short one.  And a sequence that grows past the model's limit would have both
-    kinds in its cache.  `dynamic` frequencies need no fixing: they change only past the context limit, which no
-    sequence reaches.
+    The library chooses the frequencies in each forward, by the largest position.  So in a packed pass, a long sequence
+    would change the frequencies of a short one.  And a sequence that grows past the limit for short ones would have
+    both kinds in its cache.  `dynamic` frequencies need no fixing: they change only past the context limit, and no
+    sequence gets there.
     """
     for module in model.modules():
         kind = getattr(module, "rope_type", None)

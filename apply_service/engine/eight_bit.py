@@ -47,7 +47,7 @@ def quantise_rows(x: torch.Tensor, number_format: Format) -> ScaledRows:
     of NaN."""
     limit = LIMITS[number_format]
     exact = x.float()
-    # A tensor, because CUDA would not divide by a Python number: it multiplies by the rounded inverse (other bits).
+    # A tensor, because CUDA multiplies by the rounded inverse of a Python number, and that gives other bits.
     divisor = torch.full((), limit, device=x.device)
     scales = (exact.abs().amax(dim=-1, keepdim=True) / divisor).clamp(min=LEAST_SCALE)
     scaled = (exact / scales).clamp(-limit, limit)

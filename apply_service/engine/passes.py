@@ -23,7 +23,8 @@ BOOST = 1e4
 """Is added to the logit of a known next token.  Logits of random weights are always smaller."""
 
 KnownRows = Sequence[tuple[int, Sequence[int]]]
-"""Pairs of a row of the head and the tokens that this row and the following ones must choose (for a replay target)."""
+"""Tokens that rows of the head must choose (for a replay target): pairs of a first row, and the tokens of that row and
+the following ones."""
 
 
 # -- what the device is sent -------------------------------------------------------------------------------------------

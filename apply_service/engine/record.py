@@ -40,7 +40,7 @@ UNTRAINED: frozenset[Kind] = frozenset({"guess", "instruction"})
 
 class Count(NamedTuple):
     """How often a target and the merger were right on `n` edits of one kind.  `decides`: whether the target may decide
-    such edits.  `low` and `high`: the confidence interval of the share that led to this."""
+    such edits.  `low` and `high`: the confidence interval of the share by which this was judged."""
 
     n: int
     merge_right: int
@@ -227,8 +227,8 @@ WINDOWS = ("context", "always")
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """The contents of `apply_service.json` and `calibration.json`.  A missing file means the defaults.  The key
-    `prompt_format` of the first is left to `prompts.by_model`."""
+    """The contents of `apply_service.json` and `calibration.json`.  A missing file means the defaults.
+    `prompts.by_model` reads the key `prompt_format` of the first."""
 
     calibration: Calibration | None = None
     windows: str = "context"

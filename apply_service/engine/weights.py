@@ -47,8 +47,8 @@ def refuse_format(weights: Weights, device: torch.device) -> None:
 def dtype_of(dtype: str, device: torch.device, matrix: tuple[int, int] | None = None) -> torch.dtype:
     """Return the type of all weights that are not in 8 bits.
 
-    `auto` is bfloat16, but on a CPU float32.  With a `matrix` size (inputs, outputs), a CPU also gets bfloat16 if that
-    is clearly faster for such a matrix.
+    `auto` is float32 on a CPU, and bfloat16 elsewhere.  With a `matrix` size (inputs, outputs), it is bfloat16 on a CPU
+    too, if that is clearly faster for such a matrix.
     """
     if dtype != "auto":
         return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
@@ -59,10 +59,10 @@ def dtype_of(dtype: str, device: torch.device, matrix: tuple[int, int] | None = 
 
 @torch.inference_mode()
 def bfloat16_gain(n_in: int, n_out: int) -> float:
-    """Return how many times as fast as in float32 this CPU multiplies a window by a matrix of this size in bfloat16.
+    """Return the speed-up of bfloat16 over float32 on this CPU, for a window times a matrix of this size.
 
-    0 if the CPU has no instructions for bfloat16, or if the matrix is small: then other work than products takes most
-    of the time.  Takes under a second.
+    0 if the CPU has no instructions for bfloat16, or if the matrix is small: then products take little of the time.
+    Takes under a second.
     """
     n_out = min(n_out, MOST_TIMED // n_in)
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported() or n_in * n_out < LEAST_TIMED:
@@ -106,8 +106,7 @@ def bring(
     Without `fill`, the modules are moved to `device`.
 
     Raises:
-        ModelNotLoadable: the format does not support most of the weights: they are not in linear layers, or have other
-            sizes.
+        ModelNotLoadable: most weights are not in linear layers, or have sizes that the format does not support.
     """
     if (share := known_share(model, weights)) < LEAST_SHARE:
         raise ModelNotLoadable(

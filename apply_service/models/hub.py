@@ -71,8 +71,8 @@ def client() -> Any:
 def is_hub_name(name: str) -> bool:
     """Tell whether a name means a model on the hub: a short name, or owner/name.
 
-    It does so even if the current folder has a folder of that name, because a cloned project may bring one.
-    `./owner/name` names such a folder.
+    Such a name means the hub even if there is a folder of that name here, because a cloned project may bring one.
+    `./owner/name` names the folder.
     """
     return name in KNOWN or (HUB_ID.fullmatch(name) is not None and not name.endswith(".gguf"))
 

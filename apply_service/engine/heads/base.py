@@ -109,7 +109,7 @@ class Head(torch.nn.Module):
 
 
 class RecurrentHead(Head):
-    """Base class of heads that can draft a token from the state of the token before, which they computed themselves."""
+    """Base class of heads that can draft further tokens from states of their own."""
 
     n_masked = 0
     """The number of tokens that one forward drafts from `mask` besides the next token.  0: one forward for each

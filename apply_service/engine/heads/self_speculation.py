@@ -91,8 +91,8 @@ def exit_engine(engine: TorchEngine, n_layers: int) -> TorchEngine:
 
 @torch.inference_mode()
 def agreement(engine: TorchEngine, ids: Sequence[int]) -> list[float]:
-    """Return the share of these tokens after which an exit chooses as the whole model does, for an exit after each
-    layer but the last."""
+    """Return how often an exit chooses the same token as the whole model after these tokens.  There is one share for an
+    exit after each layer but the last."""
     states = read_text(engine, ids)
     wanted = engine.head(states[-1][None]).argmax(-1)
     exits = [engine.head(engine.model.base_model.norm(one)[None]).argmax(-1) for one in states[1:-1]]
