@@ -1,10 +1,10 @@
-"""Open, self-hosted code-edit apply: original file + edit -> the whole merged file.
+"""Applies code edits: original file + edit -> the whole merged file.
 
-The life of a request: a front end (`cli`, `api`) reads it into an `ApplyRequest`; `service` queues it for the one
-engine thread; `pipeline.run` detects the edit's format, predicts the merge (`edits`), and where the format leaves a
-choice asks a target model (`strategies`): `prompts` write what it sees, `drafting` guesses what it will say, `decoding`
-verifies the guess on an `engine`.  Then the original's bytes are restored, `checks` look at the answer, and an
-`ApplyResult` goes back.  Settings become a running service in `build`.
+A request takes this way.  A front end (`cli`, `api`) reads it into an `ApplyRequest`, and `service` queues it for the
+one engine thread.  `pipeline.run` detects the edit's format and predicts the merge (`formats`, `merge`).  If the format
+leaves a choice, a target model may decide (`strategies`): `prompts` writes what it sees, `drafting` drafts what it will
+write, and `decoding` verifies the draft on an `engine`.  Then the original's bytes are restored, `checks` look at the
+answer, and an `ApplyResult` goes back.  `build` turns settings into a running service.
 
     from apply_service.build import build_runtime
     from apply_service.pipeline import apply

@@ -1,4 +1,4 @@
-"""Composition root: builds the targets, the runtime and the service from the settings.
+"""Builds the targets, the runtime and the service from the settings.
 
 It imports torch only when a model that needs it is first used.
 """
@@ -80,7 +80,7 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
 
 
 def active_limit(settings: Settings) -> int:
-    """Return the most requests to decode at a time in this process: `max_active`, else a number that suits the device.
+    """Return how many requests this process decodes at a time: `max_active`, or else a number that suits the device.
 
     More requests at a time make an accelerator more efficient, but not a CPU.
     """
@@ -130,9 +130,9 @@ def build_runtime(settings: Settings) -> Runtime:
 
 
 def decided_kinds(name: str, settings: Settings) -> frozenset[Kind]:
-    """Return what a model may decide under strategy `auto`: as the settings say of the service's own, else as its
-    record says, which is read without the weights.  One that can't be found or read may decide everything, so that the
-    first edit loads it and tells why it can't."""
+    """Return what a model may decide under strategy `auto`.  The settings say it for the service's own model; else the
+    model's record does, which is read without the weights.  A model that can't be found or read may decide everything:
+    the first edit then loads it and reports why it can't be used."""
     if name == settings.model and settings.decides != (RECORD,):
         return frozenset(kind for kind in KINDS if kind in settings.decides)
     source = _source(name, settings)
@@ -155,8 +155,8 @@ def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
     A model in this process is loaded.  A model on a server is not contacted yet.
 
-    Raises SettingsError: the model is on a server, and the settings do not name the server; ModelError, UnknownModel:
-    see `load_target`.
+    Raises SettingsError if the model is on a server that the settings do not name; ModelError and UnknownModel as
+    `load_target`.
     """
     source = _source(name, settings)
     if not source.startswith(REMOTE_PREFIX):
@@ -170,9 +170,8 @@ def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Target:
     """Return the target with the weights, self-test and prompt format of one model, by its name in the settings.
 
-    `draft_model` gives the model that drafts for it, which is loaded too; None if none is set.
-
-    Raises ModelError, UnknownModel: see `engine.loading.load_model`.
+    `draft_model` loads the model that drafts for it; None if none is set.  Raises ModelError and UnknownModel as
+    `engine.loading.load_model`.
     """
     from apply_service.prompts.by_model import open_gguf_format, open_prompt_format
 
@@ -199,7 +198,7 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
         loaded = _load(source, settings, head_of(settings.drafter) if name == settings.model else None)
         engine, directory, record, head = loaded.engine, loaded.directory, loaded.record, loaded.head
     if draft_model is not None:
-        draft_model()  # now, where a start tells what it loads, not within the first edit
+        draft_model()  # loaded now, while the start reports what it loads, and not within the first edit
     return Target(
         name,
         engine,
@@ -213,7 +212,7 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
 
 def runs_on_numpy(source: str, settings: Settings) -> bool:
-    """Tell whether a model runs without torch: the embedded one, unless the settings ask for what only torch has."""
+    """Tell whether a model runs without torch: the embedded one does, unless the settings need torch."""
     asked = (settings.engine, settings.weights, settings.attention, settings.cuda_graphs)
     return (
         source == EMBEDDED
@@ -225,15 +224,17 @@ def runs_on_numpy(source: str, settings: Settings) -> bool:
 
 
 def runs_on_llama_cpp(source: str, settings: Settings) -> bool:
-    """Tell whether a model runs in llama.cpp: where the settings say so, all but the embedded one."""
+    """Tell whether a model runs in llama.cpp: if the settings say so, all but the embedded one do."""
     return settings.engine == LLAMA_CPP and source != EMBEDDED
 
 
 def load_llama(name: str, settings: Settings) -> LlamaEngine:
-    """Return the engine with a GGUF file in llama.cpp.
+    """Return the engine that runs a GGUF file in llama.cpp.
 
-    Raises MissingDependency: llama-cpp-python is not installed, or was built for no such device; ModelNotLoadable: the
-    file is no GGUF, or can't be used; ModelTooLarge: there is no memory for it.
+    Raises:
+        MissingDependency: llama-cpp-python is not installed, or was not built for this device.
+        ModelNotLoadable: the file is no GGUF, or can't be used.
+        ModelTooLarge: there is not enough memory for it.
     """
     _wait_asleep()
     from apply_service.engine.llama_cpp.engine import LlamaEngine
@@ -251,7 +252,7 @@ def load_llama(name: str, settings: Settings) -> LlamaEngine:
 
 
 def _n_threads() -> int:
-    """Threads of a pass: as for torch `OMP_NUM_THREADS`, else one for each processor that this process may use."""
+    """Return how many threads run a pass: `OMP_NUM_THREADS`, as for torch, else one per processor of this process."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdecimal() and int(wanted):
         return int(wanted)
@@ -259,9 +260,8 @@ def _n_threads() -> int:
 
 
 def _wait_asleep() -> None:
-    """Have the threads of a pass wait for each other without taking processor time for long.  By default they do so
-    in a loop that lasts up to milliseconds; where other processes keep a thread waiting, passes then take several
-    times as long."""
+    """Make the threads of a pass sleep soon when they wait for each other.  By default they wait in a busy loop for up
+    to milliseconds.  If other processes hold a thread up, passes then take several times as long."""
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
@@ -276,14 +276,14 @@ def _source(name: str, settings: Settings) -> str:
 
 
 def _draft_engine(target: Any, directory: Path, draft_model: Callable[[], LoadedModel]) -> DraftEngine:
-    """Return the draft model for a target, which is either local engine.  Raises UnsupportedParameter: the tokenizers
-    differ."""
+    """Return the draft model for a target, which may be either local engine.  Raises UnsupportedParameter if their
+    tokenizers differ."""
     draft = draft_model()
     if _vocabulary(str(draft.directory)) != _vocabulary(str(directory)):
         message = "the draft model has another tokenizer than the model that it drafts for"
         remedy = "name another drafter, or set draft_model to a smaller model of the same family"
         raise UnsupportedParameter(message, value=draft.engine.name, limit=target.name, remedy=remedy)
-    # Ids that both models have; these are more than the tokenizer's ids if the tables are padded.
+    # The ids that both models have; if the tables are padded, these are more than the tokenizer's ids.
     return DraftEngine(draft.engine, min(draft.engine.n_vocab, target.n_vocab))
 
 
@@ -300,8 +300,7 @@ def _vocabulary(source: str) -> Mapping[str, int]:
 
 
 def _is_pulled(source: str) -> bool:
-    """Tell whether the model's files are the hub client's to find: it is neither the embedded one nor a file or
-    folder."""
+    """Tell whether the hub's client finds the model's files: it is neither the embedded one nor a file or folder."""
     return source != EMBEDDED and (hub.is_hub_name(source) or not Path(source).expanduser().exists())
 
 
@@ -314,7 +313,7 @@ def _is_installed(package: str) -> bool:
 
 def _load(source: str, settings: Settings, head: str | None, *, is_fresh: bool = False) -> LoadedModel:
     _wait_asleep()
-    # What can be told at once is told before torch is imported, which takes seconds.
+    # What can be told at once is told before torch is imported, as that takes seconds.
     if _is_pulled(source):
         hub.known(source)
     if not all(map(_is_installed, ("torch", "transformers"))):

@@ -1,6 +1,6 @@
-"""`apply-service`: the command line.  It parses, calls one of `commands`, and turns errors into exit codes.
+"""Runs the command line `apply-service`: parses, calls one of `commands`, and turns errors into exit codes.
 
-Options for settings are made from `settings`.  Commands import what they need, so that this module stays light.
+Options for settings are made from `settings`.  Commands import what they need, so that this module loads fast.
 """
 
 from __future__ import annotations
@@ -31,27 +31,30 @@ from apply_service.settings import NO_VALUE, SettingSpec, load_settings, parse_s
 
 EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in output.MEANINGS.items())
 SHORT_FLAGS = {"model": "-m", "port": "-p", "server": "-s"}
-"""Of settings; other options have theirs beside them."""
+"""The short options for settings; other short options are defined beside their long ones."""
 USUAL = (
     *("host", "port", "keys_file", "playground", "log_level"),
     *("model", "device", "server", "api_key", "color", "state_dir"),
 )
-"""The settings that a command's help names; all others only `--help-all` does."""
+"""The settings that `--help` of a command lists; only `--help-all` lists the others."""
 
 
 class Parser(ArgumentParser):
-    """argparse, with our errors instead of an exit, and without abbreviated options: a new option would change their
-    meaning, and what hides API keys by the name of their option would miss them."""
+    """argparse that raises our errors instead of exiting, and takes no abbreviated options.
+
+    A new option would change what abbreviations mean.  Also, programs that hide API keys by the name of their option
+    would miss an abbreviation.
+    """
 
     def __init__(self, *args: Any, examples: str = "", **options: Any) -> None:
-        """`examples`: up to three, one a line."""
+        """`examples`: up to three, one per line."""
         shape = {"allow_abbrev": False, "add_help": False, "formatter_class": RawDescriptionHelpFormatter}
         super().__init__(*args, **{**shape, **options})
         self.examples = examples
         self.add_argument("-h", "--help", action=PrintHelp, nargs=0, help="print this help")
 
     def print_help(self, file: Any = None) -> None:
-        """argparse's own ignores errors of writing."""
+        """Print the help.  Unlike argparse's own method, this does not ignore errors of writing."""
         if file is None:
             output.write_out(self.format_help())
         else:
@@ -65,13 +68,13 @@ class Parser(ArgumentParser):
         return f"See {self.prog} --help."
 
     def remedy_for(self, word: str, known: Iterable[str]) -> str:
-        """Tell what may have been meant by an unknown word."""
+        """Return a question with the word that may have been meant by an unknown one."""
         from apply_service.commands.output import closest, did_you_mean
 
         return did_you_mean(closest(word, known)) or self.remedy
 
     def _check_value(self, action: Action, value: Any) -> None:
-        """Check the choices; argparse's own says nothing of the similar one."""
+        """Check the choices.  Unlike argparse's own method, this suggests a similar choice."""
         if action.choices is None or value in action.choices:
             return
         known = [str(one) for one in action.choices]
@@ -82,7 +85,7 @@ class Parser(ArgumentParser):
 
 
 class PrintHelp(Action):
-    """The help of a command; settings of the engine, which fill a screen, only where all is asked for."""
+    """Prints a command's help.  The engine's settings fill a screen, so only `--help-all` prints them."""
 
     def __call__(self, parser: ArgumentParser, _: object, __: object, flag: str | None = None) -> NoReturn:
         if flag != "--help-all":
@@ -95,7 +98,7 @@ class PrintHelp(Action):
 
 class PrintVersion(Action):
     def __call__(self, *_: object) -> NoReturn:
-        from importlib.metadata import version  # takes longer to import than the rest of this file
+        from importlib.metadata import version  # imported late, as it takes longer than the rest of this file
 
         output.write_line(f"apply-service {version('apply-service')}")
         raise SystemExit(0)
@@ -103,10 +106,10 @@ class PrintVersion(Action):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    # Before numpy is imported: the NumPy engine's products are too small to share, and waiting threads only take time.
+    # Set before numpy is imported: the NumPy engine's products are too small for threads, which would only wait.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     leave_current_folder()
-    gc.set_threshold(100_000)  # imports make objects that stay: looking for garbage among them takes a tenth of a start
+    gc.set_threshold(100_000)  # imports make objects that stay: searching them for garbage takes a tenth of the start
     try:
         try:
             parser = build_parser()
@@ -143,7 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
-    """Return the arguments.  Raises InvalidField, with what may have been meant."""
+    """Return the arguments.  Raises InvalidField, with a similar word that may have been meant."""
     arguments, rest = parser.parse_known_args(argv)
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-") and word != "-"]
     command = commands_of(parser)[arguments.command]
@@ -153,7 +156,7 @@ def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
         raise InvalidField(f"There is no option {unknown[0]}.", remedy=command.remedy_for(unknown[0], known))
     if arguments.command == "apply":
         if rest and arguments.snippet is None:
-            arguments.snippet = rest.pop(0)  # argparse takes names that follow each other; options may stand between
+            arguments.snippet = rest.pop(0)  # argparse wants names side by side; here options may stand between them
         if arguments.snippet is not None and arguments.update is not None:
             message = f"Two snippets are named: {arguments.snippet} and {arguments.update}."
             raise InvalidField(message, remedy="Name only one.")
@@ -179,7 +182,7 @@ def build_parser() -> ArgumentParser:
     listed = ""
 
     def add_command(name: str, runs: str, words: str) -> Parser:
-        """`runs`: the function in `commands` to call.  `words`: what follows the name."""
+        """Add a command.  `runs`: the function in `commands` to call.  `words`: what follows the name in its usage."""
         nonlocal listed
         text, _, rest = HELP[name].partition("\n\n")
         description, _, examples = rest.rpartition("\n\n")
@@ -267,7 +270,7 @@ def build_parser() -> ArgumentParser:
 
 
 def _add_apply_options(command: Parser) -> None:
-    """Add the options of `apply`.  Long, because each option takes a line or two."""
+    """Add the options of `apply`.  This is long, because each option takes a line or two."""
     add = command.add_argument
     text = "file to edit; one that does not exist is a new file; - edits what comes through standard input"
     add("file", nargs="?", metavar="FILE", help=text)
@@ -319,7 +322,7 @@ def _add_apply_options(command: Parser) -> None:
 
 
 def _add_settings(command: Parser, groups: Iterable[str], names: Iterable[str] = ()) -> None:
-    """Options for the settings of these groups, and for those of these names."""
+    """Add the options for the settings of these groups and names."""
     usual = command.add_argument_group("settings")
     usual.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
     specs = [spec for spec in setting_specs() if spec.group in groups or spec.name in names]
@@ -362,7 +365,7 @@ def _verdict_rule(text: str) -> tuple[str, str]:
     check, _, action = text.partition("=")
     known = tuple(CHECKS)
     if check not in known:
-        from apply_service.strategies import STRATEGY_VERDICTS  # costs more than most commands do; seldom needed
+        from apply_service.strategies import STRATEGY_VERDICTS  # slow to import and seldom needed
 
         known += tuple(STRATEGY_VERDICTS)
     if check not in known or action not in ("warn", "fail"):

@@ -1,4 +1,4 @@
-"""The deadline of a request: one object, from its acceptance down to its decoding."""
+"""Keeps a request's deadline: one object for its whole way, from acceptance to decoding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Deadline:
     """A point in time, and whether the request was cancelled before it.  Thread-safe."""
 
     def __init__(self, timeout_s: float | None = None, *, spent_s: float = 0.0) -> None:
-        """`timeout_s` from now on, less the `spent_s` that have passed already.  None: no limit."""
+        """`timeout_s`: seconds from now on, less the `spent_s` that have already passed; None for no limit."""
         self.timeout_s = timeout_s
         self._is_cancelled = False
         self._at = math.inf if timeout_s is None else time.monotonic() + timeout_s - spent_s
@@ -39,7 +39,7 @@ class Deadline:
         return self.is_cancelled or self.is_late
 
     def cancel(self) -> None:
-        """Call it when the caller goes away or has its answer.  A second call does nothing."""
+        """Cancel the request: the caller went away or has its answer.  A second call does nothing."""
         with self._lock:
             self._is_cancelled = True
             callbacks, self._callbacks = self._callbacks, []
@@ -47,7 +47,8 @@ class Deadline:
             callback()
 
     def on_cancel(self, callback: Callable[[], object]) -> None:
-        """Call `callback` once when the request is cancelled, on the thread that cancels it; at once if it has been."""
+        """Call `callback` once when the request is cancelled, on the thread that cancels it.  If it is cancelled
+        already, call it now."""
         with self._lock:
             if not self._is_cancelled:
                 self._callbacks.append(callback)

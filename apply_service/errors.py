@@ -1,4 +1,4 @@
-"""All errors of the service, as one tree.  `api.errors` has their HTTP statuses.
+"""Defines all errors of the service, as one tree.  `api.errors` has their HTTP statuses.
 
 ApplyError
 |-- RequestError    the caller can mend it
@@ -21,8 +21,8 @@ REPORT_LOG = f"{REPORT_FAULT} with what its log says"
 
 
 class ApplyError(Exception):
-    """Base of the tree.  `code` is stable.  `value` is the offending value, `limit` what is allowed, `remedy` what the
-    caller can do."""
+    """Base of the tree.  `code` is stable.  `value` is the offending value, `limit` what is allowed, and `remedy` what
+    the caller can do."""
 
     code: ClassVar[str] = "error"
     usual_remedy: ClassVar[str] = ""
@@ -40,11 +40,11 @@ class ApplyError(Exception):
         self.limit = limit
         self.remedy = remedy or self.usual_remedy
         self.readings: list[dict[str, object]] = []
-        """Of an edit that is not clear: what it may mean, as answers tell it; `reading` takes one."""
+        """What an unclear edit may mean: its readings, in the form of answers.  A request takes one by `reading`."""
         self.failures: list[dict[str, object]] = []
-        """Of an edit whose quotes do not fit: each such part, as answers tell it."""
+        """The parts of an edit whose quotes do not fit the file, in the form of answers."""
         self.source_sha256 = ""
-        """The SHA-256 of the file that these speak of."""
+        """The SHA-256 of the file that `failures` are about."""
 
     def as_dict(self) -> dict[str, object]:
         """Return the fields of the error in JSON."""
@@ -54,7 +54,8 @@ class ApplyError(Exception):
 
 
 def shorten(value: object, max_chars: int) -> str:
-    """Return an error's value or limit for people: a text as it is, anything else as JSON, cut after `max_chars`."""
+    """Return an error's value or limit for people.  A text stays as it is, anything else becomes JSON; both are cut
+    after `max_chars`."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= max_chars else text[:max_chars] + "..."
 
@@ -68,7 +69,7 @@ class MethodNotAllowed(RequestError, code="method_not_allowed"): """The path doe
 class UnsupportedMediaType(RequestError, code="unsupported_media_type"): """The body is not declared as JSON."""
 class RequestTimeout(RequestError, code="request_timeout"): """The client took too long to send its body."""
 class Unauthorized(RequestError, code="unauthorized"): """The API key is missing or not one of the service's."""
-class OriginRefused(RequestError, code="origin_refused"): """A web page of this origin, or by this host name, may not call the service."""
+class OriginRefused(RequestError, code="origin_refused"): """Web pages of this origin, or under this host name, may not call the service."""
 class EmptyUpdate(RequestError, code="empty_update"): """Neither an update nor an instruction was sent."""
 class UnknownField(RequestError, code="unknown_field"): """The request has a field that does not exist."""
 class InvalidField(RequestError, code="invalid_field"): """A field is missing, of the wrong type, or out of range."""
@@ -99,7 +100,7 @@ class StreamReplaced(ResultError, code="stream_replaced"): """The text that was 
 
 class ServiceError(ApplyError, code="service_error"): """The service cannot answer now."""
 class Overloaded(ServiceError, code="overloaded"): """The queue is full."""
-class RateLimited(ServiceError, code="rate_limited"): """The caller has sent as many requests as its key may for now."""
+class RateLimited(ServiceError, code="rate_limited"): """The caller's key has no requests left for now."""
 class DeadlineExceeded(ServiceError, code="deadline_exceeded"): """The deadline passed first."""
 class Cancelled(ServiceError, code="cancelled"): """The caller went away or cancelled."""
 class EngineFailure(ServiceError, code="engine_failure", remedy=REPORT_FAULT): """The engine crashed on this request; others go on."""
@@ -110,7 +111,7 @@ class RemoteFailure(ServiceError, code="remote_failure"): """The server that run
 class FileError(ApplyError, code="file_error"): """A file cannot be used."""
 class FileNotReadable(FileError, code="file_not_readable"): """The file cannot be read, or is no regular file."""
 class FileNotWritable(FileError, code="file_not_writable"): """The file, its folder or the place for backups cannot be written."""
-class FileChanged(FileError, code="file_changed"): """The file is no longer what it was when it was read, or since the edit."""
+class FileChanged(FileError, code="file_changed"): """The file was changed after it was read, or after the edit."""
 class NoBackup(FileError, code="no_backup"): """There is no edit of this file to take back."""
 class OutsideRoots(FileError, code="outside_roots"): """The file is not under a folder that edits are allowed in."""
 
@@ -125,8 +126,9 @@ class SettingsError(ApplyError, code="bad_setting"): """A setting is unknown or 
 
 
 def missing_extra(what: str, extra: str) -> MissingDependency:
-    """`what` needs packages that a plain install leaves out.  The remedy works wherever this package came from: pip
-    takes the installed one and adds what the extra names.  Where uv has made the environment, it has no pip."""
+    """Return the error that `what` needs packages that a plain install leaves out.  Its remedy works for any kind of
+    installation: pip keeps the installed package and adds what the extra names.  An environment made by uv has no
+    pip, so uv is named there."""
     install = f"{sys.executable} -m pip install" if find_spec("pip") else f"uv pip install --python {sys.executable}"
     command = f"{install} 'apply-service[{extra}]'"
     return MissingDependency(f"{what}, which a plain install leaves out.", value=extra, remedy=f"Run: {command}")

@@ -1,13 +1,13 @@
-"""One request from its edit to its answer: the page to read first.
+"""Takes one request from its edit to its answer.  Read this module first.
 
     read_request   validate -> find the edit in the reply -> predict the merge
     decide         a program, or a target that verifies drafts (`strategies`)
-    finish         check -> fall back on the prediction where that is better -> restore the original's bytes -> answer
+    finish         check -> fall back on the prediction if that is better -> restore the original's bytes -> answer
 
-`run` does all three, and every request takes this path.  It is a generator: streaming clients forward its token
-events, and other clients wait for the last event.  The engine packs the passes of all running requests together.
+`run` does all three, and every request takes this way.  It is a generator: streaming clients forward its token events,
+and other clients wait for the last event.  The engine packs the passes of all running requests together.
 `read_request` and `finish` are pure, so a service can run them in worker processes.  This module knows nothing of
-HTTP, files or torch.
+HTTP, files or torch.  A *merger* is a program that merges an edit; a *reading* is one way to merge it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ from apply_service.types import (
 )
 
 BY_MERGER = ("exact", "confirmed", "fallback")
-"""Strategies whose text is a reading of the merger.  How often the merger is right was counted."""
+"""Strategies whose text is a merger's reading.  How often the merger is right was measured."""
 INSTRUCTION_ONLY = "instruction"
 READ_AS_CODE = ("lazy_snippet", "whole_file")
 READS_BYTES = frozenset({"unified_diff"})
@@ -98,14 +98,14 @@ MAX_TEMPERATURE = 2.0
 ONE_OF = "name one of these"
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 DEFAULT_RULES: Mapping[str, str] = {"truncation": "fail"}
-"""What a finding does if the request does not say: an answer is never half a file."""
+"""The rules if the request gives none: an answer is never half a file."""
 LEAST = 1e-300
 """Replaces a probability that is too small for a logarithm."""
 
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Seconds by stage."""
+    """Measures the seconds of each stage."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     _started: float = field(default_factory=lambda: time.perf_counter())
@@ -144,7 +144,7 @@ def run(
         ApplyError: the request has no result.  The events yielded before are no answer.
     """
     edit = read_request(request, runtime) if edit is None else edit
-    if deadline is None:  # no service accepted the request before; loading a model does not count
+    if deadline is None:  # the caller set none; it starts here, as loading a model does not count
         if edit.needs_target:
             runtime.load(request.model or runtime.models[0])
         deadline = Deadline(request.timeout_s, spent_s=sum(edit.seconds.values()))
@@ -173,7 +173,7 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
     refuse_exchanged(request, job)
     edit = ReadEdit(source, job, needs_target=needs_target(request, job, runtime), seconds=watch.seconds)
     watch.lap("predict_s")
-    if not job.update.strip():  # an instruction alone may touch anything
+    if not job.update.strip():  # an instruction alone may change anything
         return edit
     checks = edit.check(job.prediction.text)
     refuse_unrelated(job, normalise(request.update), checks)
@@ -186,8 +186,8 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
 
 
 def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
-    """Refuse a request that can't be applied, before any work.  Raises RequestError: the class says which field and
-    why."""
+    """Refuse a request that can't be applied, before any work.  Raises RequestError; its class and message say which
+    field is wrong and why."""
     if not request.update.strip() and not request.instruction.strip():
         raise EmptyUpdate("there is no edit", value=request.update, remedy="send `update` or `instruction`")
     for name in ("original", "update", "instruction"):
@@ -224,14 +224,14 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
 
 
 def _refuse_base_for_models(request: ApplyRequest) -> None:
-    """Raise InvalidField where a model would decide an edit with a base."""
+    """Raises InvalidField if a model would decide an edit with a base."""
     if request.strategy == "model" or not request.update.strip():
         message, remedy = "an edit with a `base` is merged by a program", "leave out `base`, or send an `update`"
         raise InvalidField(f"{message}; strategy model and an instruction alone do without", remedy=remedy)
 
 
 def is_made(job: EditJob, merged: str) -> bool:
-    """Tell whether the file has the edit already: every part of it, or every line of a snippet that is sure."""
+    """Tell whether the file already has the edit: every part of it, or every line of a certain or likely snippet."""
     if merged != job.original or not job.update.strip():
         return False
     is_snippet = job.format in ("lazy_snippet", "whole_file")
@@ -254,7 +254,7 @@ def refuse_bad_values(request: ApplyRequest) -> None:
 
 
 def refuse_unknown_checks(on_verdict: Mapping[str, str]) -> None:
-    """Raises InvalidField if a rule names an unknown check: such a rule would never take effect."""
+    """Raises InvalidField if a rule names an unknown check, as such a rule would never take effect."""
     known = [*CHECKS, *STRATEGY_VERDICTS]
     if unknown := sorted(on_verdict.keys() - set(known)):
         raise InvalidField("`on_verdict` names unknown checks", value=unknown, limit=known, remedy=ONE_OF)
@@ -270,12 +270,12 @@ def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
         return replace(on_base, original=original, prediction=carried)
     of_file = Prediction(keep_all(original), tuple(update.split("\n")), Certainty.CERTAIN, determined=True)
     job = EditJob(original, update, request.instruction, request.path, language, of_file)
-    if not update.strip():  # no program can follow an instruction: the original is the draft
+    if not update.strip():  # no program can follow an instruction, so the draft is the original
         reasons = ("an instruction does not determine the text",)
         unread = Prediction(of_file.ops, (), Certainty.GUESS, reasons)
         return replace(job, prediction=unread, format=INSTRUCTION_ONLY)
     if request.format in (None, "lazy_snippet", "whole_file") and update.strip("\n") == original.strip("\n"):
-        # Before it is read as a reply: parts of the file may look like prose around an edit, or like a patch.
+        # Not read as a reply: parts of the file may look like prose around an edit, or like a patch.
         return replace(job, format=request.format or job.format)
     reply = read_reply(update, original=original, path=request.path, language=language, named=request.format)
     prediction = predict_merge(request, job, reply)
@@ -291,7 +291,7 @@ def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
 
 
 def predict_merge(request: ApplyRequest, job: EditJob, reply: FoundEdit) -> Prediction:
-    """Return what the reader of its format makes of the edit in a reply.  A snippet that stands in the file as it is
+    """Return the merge that the reader of the edit's format predicts.  A snippet that the file already has unchanged
     changes nothing, and is certain.  Raises ApplyError."""
     original_read, update_read = job.original, reply.update
     if reply.format in READS_BYTES:
@@ -308,8 +308,8 @@ def predict_merge(request: ApplyRequest, job: EditJob, reply: FoundEdit) -> Pred
 
 
 def refuse_exchanged(request: ApplyRequest, job: EditJob) -> None:
-    """Raises Exchanged: only the original looks like an edit, it is the shorter text, and as an edit of the update it
-    has a place."""
+    """Raises Exchanged if the caller seems to have exchanged original and update.  That is so if only the original
+    looks like an edit, it is the shorter text, and it can be applied to the update as an edit."""
     is_short = len(job.original) < len(job.update)
     if request.format is not None or job.format not in READ_AS_CODE or not is_short:
         return
@@ -328,7 +328,7 @@ def refuse_exchanged(request: ApplyRequest, job: EditJob) -> None:
 
 
 def is_there_already(update: str, original: str) -> bool:
-    """Tell whether each stretch of a lazy snippet between its markers stands in the file as it is, in this order."""
+    """Tell whether the file has each stretch of a lazy snippet between its markers unchanged, in the same order."""
     text, at = f"\n{original}\n", 0
     for is_mark, lines in groupby(update.split("\n"), is_marker):
         stretch = "\n".join(lines).strip("\n")
@@ -345,17 +345,21 @@ def is_there_already(update: str, original: str) -> bool:
 def finish(
     request: ApplyRequest, edit: ReadEdit, outcome: Outcome, seconds: Mapping[str, float] | None = None
 ) -> ApplyResult:
-    """Check the text, restore the original's bytes, and put the answer together.  `seconds`: of each earlier stage.
-    Raises AlteredBytes: a byte outside the edit would change; NulByte: the text holds one; CheckFailed, Truncated: a
-    check with the rule `fail` has findings.  Truncation has this rule by default."""
-    # Half of the lines are the fields of the answer: what becomes of a decided text is read once, from the top.
+    """Check the text, restore the original's bytes, and build the answer.  `seconds`: those of each earlier stage.
+
+    Raises:
+        AlteredBytes: a byte outside the edit would change.
+        NulByte: the text holds one.
+        CheckFailed, Truncated: a check with the rule `fail` has findings.  Truncation has this rule by default.
+    """
+    # Half of the lines are the fields of the answer.  The rest is one story, from the decided text to the answer.
     watch, job = Stopwatch(dict(seconds or {})), edit.job
     outcome, checks = settle(request, edit, outcome)
     watch.lap("checks_s")
     ops = attribute_ops(job.original, outcome.merged, job.prediction)
     merged_code = restore(request.original, ops, job.prediction.ends if ops is job.prediction.ops else None)
     refuse_altered(request.original, merged_code, ops)
-    refuse_nul("the result", merged_code)  # an edit can name one without holding it: JSON's \\u0000
+    refuse_nul("the result", merged_code)  # an edit can name a NUL without holding it: JSON's \\u0000
     watch.lap("restore_s")
     confidence = confidence_in(request, job.prediction, outcome, checks)
     counted = confidence.answer if confidence.kind == "calibrated" else None
@@ -403,13 +407,13 @@ def finish(
         ),
     )
     watch.lap("answer_s")
-    watch.seconds["total_s"] = sum(watch.seconds.values())  # the answer has these seconds too
+    watch.seconds["total_s"] = sum(watch.seconds.values())  # the answer holds this dictionary, so it gets the total too
     return result
 
 
 def settle(request: ApplyRequest, edit: ReadEdit, outcome: Outcome) -> tuple[Outcome, tuple[Verdict, ...]]:
-    """Return the text to answer with, and what the checks found: the predicted merge replaces a target's text that
-    fails. Raises the outcome's error where the predicted merge fails, too."""
+    """Return the text to answer with, and what the checks found.  The predicted merge replaces a target's text that
+    fails a check, if it passes every check itself.  Raises the outcome's error if the fallback fails a check."""
     job, checks = edit.job, edit.check(outcome.merged)
     if outcome.error is not None and not all(verdict.is_pass for verdict in checks):
         raise outcome.error
@@ -432,7 +436,7 @@ def refuse_failed(verdicts: Sequence[Verdict], rules: Mapping[str, str]) -> None
 
 
 def id_of_reading(job: EditJob, merged: str) -> str | None:
-    """Return the id of the reading that gives the text; None where it is none of the edit's."""
+    """Return the id of the reading that gives the text; None if the edit has no such reading."""
     known = (job.prediction.text, *(one.text for one in job.prediction.readings))
     return reading_id(merged) if job.update.strip() and merged in known else None
 
@@ -455,7 +459,7 @@ def attribute_ops(original: str, merged: str, prediction: Prediction) -> tuple[L
 
 
 def origin_spans(ops: Sequence[LineOp], *, is_from_model: bool) -> tuple[Span, ...]:
-    """Runs of merged lines with the same origin.
+    """Return the runs of merged lines that have the same origin.
 
     An added line without an update line comes from the model, if one ran.
     """
@@ -476,7 +480,7 @@ def origin_spans(ops: Sequence[LineOp], *, is_from_model: bool) -> tuple[Span, .
 class Confidence(NamedTuple):
     """The confidence of an answer and its kind; both are None if there is no figure.
 
-    `of_hunk` gives the confidence of a hunk from the least log probability of a decision in it.
+    `of_hunk` returns the confidence of a hunk for the least log probability of a decision in it.
     """
 
     answer: float | None
@@ -489,16 +493,16 @@ def confidence_in(
 ) -> Confidence:
     """Return the confidence of the answer and of its hunks.
 
-    If the text is a reading of the merger, this is the counted chance that such readings are right.  Otherwise it is
-    the target's least probability of a decision, calibrated if the target has a calibration.  A reading that the caller
-    chose has none.  `checks` are only the verdicts on the text.
+    If the text is a merger's reading, this is the measured chance that such readings are right.  Otherwise it is the
+    target's least probability of a decision, calibrated if the target has a calibration.  A reading that the caller
+    chose has no confidence.  `checks` are only the verdicts on the text.
     """
-    if request.reading is not None:  # whoever chose it knows
+    if request.reading is not None:  # the caller chose the reading and needs no figure
         return Confidence(None, None)
     target, answer, calibration = outcome.target, outcome.confidence, None
     kind: ConfidenceKind | None = None if answer is None else "raw"
     if target is not None and request.temperature == 0 and request.constrain != "none":
-        calibration = target.calibration  # it was fitted on greedy answers under the target's own constraint
+        calibration = target.calibration  # it was fitted to greedy answers under the target's own constraint
     is_clean = all(verdict.is_pass for verdict in checks)
     signals = Signals(outcome.agreement, prediction.certainty, len(prediction.reasons), is_clean)
     if answer is not None and calibration is not None:
@@ -512,7 +516,7 @@ def confidence_in(
 
 
 def counted_chances(job: EditJob, outcome: Outcome, hunks: Sequence[TextHunk]) -> Sequence[float] | None:
-    """Return the chance of each hunk of a merger's text; None where that was not counted."""
+    """Return the chance of each hunk of a merger's text; None if it was not measured."""
     if outcome.strategy not in BY_MERGER or job.prediction.probability is None:
         return None
     return chances_of_hunks(job.prediction, outcome.merged, [hunk.lines for hunk in hunks])
@@ -525,13 +529,13 @@ def confident_hunks(
     confidence_at: Callable[[float], float] = math.exp,
     chances: Sequence[float] | None = None,
 ) -> tuple[Hunk, ...]:
-    """Return the hunks with their confidence, from whoever decided.
+    """Return the hunks with their confidence, from the program or the target that decided.
 
     `line_logprobs`: for each line of the merged text (LF lines), the least log probability of a decision; None if no
-    target decided.  `confidence_at` turns the least of a hunk into a confidence.  `chances`: of the hunks of a
-    program's text, where they were counted.
+    target decided.  `confidence_at` turns the least one in a hunk into a confidence.  `chances`: those of the hunks of
+    a program's text, if they were measured.
     """
-    # Maps each line number of editors, and the end, to that of the service, where a lone `\r` ends no line.
+    # `at` maps each line number of an editor, and the end, to the service's line number: a lone `\r` ends no line here.
     has_breaks, at = "\n" in merged, [0]
     for line in LINE.findall(merged) if line_logprobs and chances is None else ():
         at.append(at[-1] + (line.endswith("\n") or not has_breaks))
@@ -551,12 +555,12 @@ def confident_hunks(
 
 # -- callers ----------------------------------------------------------------------------------------------------------
 def run_alone(request: ApplyRequest, runtime: Runtime, deadline: Deadline | None = None) -> Generator[ApplyEvent]:
-    """`run` for callers with one request at a time: yields only the events.  Raises as `run` does."""
+    """Run a request alone, and yield only its events.  Raises as `run` does."""
     return drive_alone(run(request, runtime, deadline))  # type: ignore[arg-type]
 
 
 def apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult:
-    """`run_alone` for callers that only want the answer."""
+    """Run a request alone, and return its result.  Raises as `run` does."""
     for event in run_alone(request, runtime):
         if isinstance(event, FinalEvent):
             return event.result

@@ -1,7 +1,7 @@
-"""The contracts between the layers.  Implementations are found by name through `registry`.
+"""Defines the contracts between the layers.  `registry` finds implementations by name.
 
-Edits, prompts and checks work on text.  Engine, decoding and drafting see only token ids, with one exception: the
-text of a drafter's `DraftSource`, which can be tokenised again from the middle of a token.
+Edits, prompts and checks work on text.  Engine, decoding and drafting see only token ids, with one exception: a
+drafter's `DraftSource` has text, because it can be tokenised again from the middle of a token.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ TokenSet = npt.NDArray[np.int64]
 
 # -- edits, checks and prompts -----------------------------------------------------------------------------------------
 class EditContext(NamedTuple):
-    """What is known of an edit beside its texts."""
+    """What is known of an edit besides its texts."""
 
     path: str | None = None
     language: str | None = None
     instruction: str = ""
-    """Text beside the edit, which may say where the edit belongs."""
+    """Text next to the edit, which may say where the edit belongs."""
 
 
 PredictMerge = Callable[[str, str, EditContext], Prediction]
-"""Reads an edit format: from the original and the update, the merged text as far as a program can tell.
+"""Reads an edit format: returns the merge of original and update, as far as a program can tell.
 
-Texts have LF line ends; the update is what `reply.reader` found in the reply.  Raises MalformedEdit: the update is not
-of this format; NeedsMoreContext: nothing can be predicted, not even as a draft; the error names the anchors.
+Texts have LF line ends; the update is what `reply.reader` found in the reply.  Raises MalformedEdit if the update is
+not of this format.  Raises NeedsMoreContext, which names the anchors, if nothing can be predicted, not even a draft.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CheckInput:
-    """What a check may look at.  Texts have LF line ends."""
+    """What a check may use.  Texts have LF line ends."""
 
     original: str
     merged: str
@@ -50,7 +50,7 @@ class CheckInput:
 
 
 Check = Callable[[CheckInput], list[Verdict]]
-"""Checks one thing in every answer, and returns its findings, worst first; none if all is well.
+"""Checks one thing in every answer, and returns its findings, the worst first; [] if all is well.
 
 A check is pure and never raises.  It takes milliseconds for 1,500 lines.
 """
@@ -67,9 +67,9 @@ class EditJob:
     language: str | None
     prediction: Prediction
     findings: tuple[Verdict, ...] = ()
-    """What `reply.reader` left out of the edit."""
+    """Verdicts on what `reply.reader` left out of the edit."""
     format: str = "lazy_snippet"
-    """The name of the edit's format; `instruction` without an update."""
+    """The name of the edit's format; `instruction` if there is no update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +111,24 @@ Returns the index of the token that completes the output, or None.
 
 
 class TextStream(Protocol):
-    """Turns output ids into text piece by piece; the pieces joined are `PromptFormat.decode_output` of the ids."""
+    """Turns output ids into text piece by piece.  The joined pieces equal `PromptFormat.decode_output` of the ids."""
 
     def push(self, ids: Sequence[int]) -> str: ...
     def finish(self) -> str: ...
 
 
 class Constraint(Protocol):
-    """A deterministic mask from (sources, output so far), which also says which tokens must come next."""
+    """A deterministic mask, computed from the sources and the output so far.  It also tells which tokens must come."""
 
     def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        """Return ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.
+        """Return the ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.
 
-        Between calls `output_ids` only grows.  Masks after a draft token that is not allowed are never used, and may be
+        Between calls `output_ids` only grows.  A mask after a forbidden draft token is never used, so it may be
         anything.
         """
 
     def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
-        """`draft_ids`, or the tokens that must come after `output_ids`, at most `limit`.
+        """Return `draft_ids`, or the tokens that must follow `output_ids`, at most `limit`.
 
         The required tokens replace the draft if it contradicts them or is shorter.
         """
@@ -148,7 +148,8 @@ class PromptFormat(Protocol):
         """Return the whole prompt; output is generated right after it."""
 
     def encode_sources(self, job: EditJob) -> DraftSources:
-        """Predicted merge, original and update, encoded as this format writes output.  The first has its end token."""
+        """Return predicted merge, original and update, encoded as this format writes output.  Only the first has an
+        end token."""
 
     def decode_output(self, ids: Sequence[int]) -> str:
         """Return the merged text of finished output (with or without stop token), without control tokens and tags.
@@ -159,22 +160,23 @@ class PromptFormat(Protocol):
     def open_stream(self) -> TextStream: ...
 
     def lines_of(self, ids: Sequence[int]) -> Sequence[tuple[int, int]]:
-        """Return, for each output token, the first and last line (0-based) of the merged text that its choice decides.
+        """Return two lines (0-based) of the merged text for each output token: the first and last that its choice
+        decides.
 
-        These are the line that the token is in and the line that it begins.  For a token that writes nothing, it is the
+        These are the line that the token is in and the line that it begins.  If the token writes nothing, it is the
         next line.
         """
 
     def stop_finder(self, job: EditJob) -> StopFinder | None:
-        """Finds the end of the output in its text, if the target might write on after it.
+        """Return a finder of the output's end, if the target might go on writing after it.
 
-        None if `stop_ids` suffice.
+        Return None if `stop_ids` suffice.
         """
 
     def constraint(self, job: EditJob) -> Constraint | None:
         """Return the constraint that every output line is a line of the sources.
 
-        None if this vocabulary or format can't be constrained that way.
+        Return None if this vocabulary or format can't be constrained that way.
         """
 
 
@@ -193,7 +195,7 @@ EMPTY_DRAFT = Draft((), 0.0)
 
 @dataclass(frozen=True, slots=True)
 class DraftEngine:
-    """The draft model: its `engine`, and the number of ids from 0 on (`n_vocab`) that it shares with the target."""
+    """The draft model: its `engine`, and the number of ids (`n_vocab`, from 0 on) that it shares with the target."""
 
     engine: Engine
     n_vocab: int
@@ -280,12 +282,12 @@ class Drafter(Protocol):
 # -- engine ------------------------------------------------------------------------------------------------------------
 @dataclass(eq=False)
 class Session:
-    """One sequence in an engine.  It owns `slots` until it is closed, which calls `release` once; leaving it as a
+    """One sequence in an engine.  It owns `slots` until it is closed, which calls `release` once.  Leaving it as a
     context manager closes it.
 
-    The first `length` slots hold keys and values of tokens that have been read, `n_cached` of them by the prefix cache.
-    Slots from `cleared` on may hold data of an earlier session.  If `is_sound` is false, the prefix cache must not keep
-    anything of this session.
+    The first `length` slots hold the keys and values of tokens that have been read; `n_cached` of them came from the
+    prefix cache.  Slots from `cleared` on may hold data of an earlier session.  If `is_sound` is false, the prefix
+    cache must not keep anything of this session.
     """
 
     prompt_ids: Sequence[int]
@@ -301,7 +303,8 @@ class Session:
 
     @property
     def n_pending(self) -> int:
-        """Prompt tokens still to be prefilled, except for the last one: it is the first window's `last_id`."""
+        """How many prompt tokens are still to be prefilled.  The last one does not count: it is the first window's
+        `last_id`."""
         return max(0, len(self.prompt_ids) - 1 - self.length)
 
     def rewind(self, n_tokens: int) -> None:
@@ -325,12 +328,12 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One session's part of a pass: what is pending of its prompt, its last committed token (not in the cache yet), and
-    the draft.
+    """One session's part of a pass: the pending tokens of its prompt, its last committed token (not in the cache yet),
+    and the draft.
 
     `allowed[i]` masks the choice after draft token i (i = 0: right after `last_id`); None: no mask anywhere.
-    `asked[i]`: whether the target is asked for this choice; by default where the mask leaves one.  Where it is not
-    asked, the mask must have one token.
+    `asked[i]` tells whether the target makes this choice; by default it does if the mask leaves one.  If it does not,
+    the mask must have one token.
     """
 
     session: Session
@@ -377,7 +380,7 @@ class Verification:
 
 
 class Engine(Protocol):
-    """A target model that verifies windows.  One thread at a time."""
+    """A target model that verifies windows.  Only one thread at a time may use it."""
 
     name: str
     context_limit: int
@@ -391,19 +394,19 @@ class Engine(Protocol):
 
     @property
     def max_draft(self) -> int:
-        """Draft tokens that fit in one window; 0 where the engine can't verify drafts."""
+        """How many draft tokens fit in one window; 0 if the engine can't verify drafts."""
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
         """Admit a sequence.
 
-        It gets slots for the prompt and the new tokens, and the part of the prompt that the prefix cache of `owner`
-        holds.  None: there is no room until another session closes.  Raises ContextLimitExceeded if the tokens can
+        It gets slots for the prompt and the new tokens.  The prefix cache of `owner` may hold a part of the prompt.
+        Return None if there is no room until another session closes.  Raises ContextLimitExceeded if the tokens can
         never fit.
         """
 
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
-        """Return one forward over all parts, which belong to distinct sessions.
+        """Run one forward pass over all parts, which belong to distinct sessions.
 
-        It accepts draft tokens, rewinds the sessions, and answers in the same order (None for a prefill).  If it
-        raises, no session has changed.
+        It accepts draft tokens and rewinds the sessions.  Return the verifications in the order of the parts (None for
+        a prefill).  If it raises, no session has changed.
         """

@@ -1,7 +1,8 @@
-"""Tables of name -> "module:attribute", imported on first use, so that exact formats never load torch.
+"""Lists implementations by name, as "module:attribute".  They are imported on first use, so that exact formats never
+load torch.
 
-To add a drafter, write its class, to add a check, its function; to add an edit format, write a file with `predict` and
-`recognise`; then add a line here.  Prompt formats are in `prompts.by_model`.
+To add a drafter, write its class; to add a check, its function; to add an edit format, a file with `predict` and
+`recognise`.  Then add a line here.  Prompt formats are in `prompts.by_model`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ EDIT_FORMATS = {
     "whole_file": "apply_service.formats.whole_file:predict",
     "lazy_snippet": "apply_service.formats.lazy_snippet:predict",
 }
-"""Where a reply has the marks of several, `reply.reader` looks for them in this order.  The last one has no marks."""
+"""If a reply has the marks of several formats, `reply.reader` takes the first in this order.  The last has no marks."""
 
 CHECKS = {
     "marker_leak": "apply_service.checks.leaks:find_marker_leak",
@@ -78,5 +79,5 @@ def resolve(table: dict[str, str], name: str) -> Any:
 
 
 def beside(table: dict[str, str], name: str, attribute: str, default: Any) -> Any:
-    """Another attribute of the object's module, or the default where it has none."""
+    """Return another attribute of the object's module, or the default if it has none."""
     return getattr(import_module(table[name].partition(":")[0]), attribute, default)

@@ -44,15 +44,15 @@ from apply_service.strategies import ReadEdit
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 
 READING_LIMIT_S = 5.0
-"""Reading a small edit takes milliseconds of processor time; one that takes more than this was made to be slow."""
+"""How much processor time reading a small edit may take.  It takes milliseconds unless the edit was made to be slow."""
 JOIN_TIMEOUT_S = 5.0
-"""How long `close` waits for the pass in progress; a thread that hangs longer is left behind (it is a daemon)."""
+"""How long `close` waits for the pass in progress.  A thread that hangs longer is left behind (it is a daemon)."""
 STARTS_PER_PASS = 4
-"""The most requests that join between two passes.  Starting one takes time for its prompt."""
+"""How many requests may join between two passes, as starting one takes time for its prompt."""
 UNREAD_FACTOR = 8
-"""For each request that may wait for the engine, this many small edits may wait to be read: reading is fast."""
+"""How many small edits may wait to be read for each request that may wait for the engine.  Reading is fast."""
 ROOM_POLL_S = 0.01
-"""How long to wait before trying again, if someone outside this service holds the room."""
+"""How long to wait before trying again, if someone outside this service uses the room."""
 
 T = TypeVar("T")
 Read = Callable[[ApplyRequest], ApplyResult | ReadEdit]
@@ -63,22 +63,22 @@ class Run(Protocol):
     """The pipeline.  It stops when the deadline is over."""
 
     def __call__(self, request: ApplyRequest, deadline: Deadline, edit: ReadEdit = ..., /) -> Running:
-        """`edit`: given if a reader has read the edit before."""
+        """Return the generator for a request.  `edit`: what a reader has read of it, if one has."""
 
 
 @dataclass(slots=True)
 class Lane:
-    """The edits of one size, and the order in which they get a worker process."""
+    """The edits of one size, and the order in which worker processes take them."""
 
     pool: WorkerPool
     queue_limit: int
     processor_s: float | None
-    """The most processor time that reading an edit may take."""
+    """How much processor time reading an edit may take."""
     unread: FairQueue[Ticket] = field(default_factory=FairQueue)
 
 
 class Task:
-    """A ticket being answered: drives the pipeline's generator from pass to pass.
+    """A ticket being answered.  It drives the pipeline's generator from pass to pass.
 
     Any error that the generator raises becomes the ticket's terminal error.  The generator is always closed at the end,
     which frees its slots.
@@ -89,17 +89,17 @@ class Task:
         self.decodings: tuple[Decoding, ...] = ()
         """The decodings that need a pass; empty when the task has ended."""
         self.rest: InWorker | None = None
-        """The call for a worker process after the last pass."""
+        """The call that a worker process makes after the last pass."""
 
         read = () if ticket.edit is None else (ticket.edit,)
 
-        def events() -> Running:  # `run` is called only at the first step, because its errors are caught there
+        def events() -> Running:  # calls `run` only at the first step, as its errors are caught there
             return (yield from run(ticket.request, ticket.deadline, *read))
 
         self._events = events()
 
     def advance(self, answer: Answer | None) -> None:
-        """Send the result of the last pass in.  Forward events until the request needs another pass or has ended."""
+        """Give the task the result of the last pass.  Forward events until it needs another pass or has ended."""
         self.decodings = ()
         try:
             terminal = self._advance(answer)
@@ -127,7 +127,7 @@ class Task:
         self.ticket.end(terminal)
 
     def _advance(self, answer: Answer | None) -> Terminal | None:
-        """Return the terminal item; None if the request needs a pass or has a rest to do.  Raises what the pipeline
+        """Return the terminal item; None if the request needs a pass or has set `rest`.  Raises what the pipeline
         raises."""
         deadline = self.ticket.deadline
         if deadline.is_over():
@@ -187,7 +187,7 @@ class Service:
         self._waiting: FairQueue[Ticket] = FairQueue()
         self._waiting_remote: FairQueue[Ticket] = FairQueue()
         self._tickets: set[Ticket] = set()
-        """All that have not ended.  What waits and what runs is counted by their states; queues only give the order."""
+        """All tickets that have not ended.  Their states tell how many wait and run; queues only keep the order."""
         self._state = threading.Condition()
         self._is_open = True
         self._observers: list[Callable[[Ticket], None]] = []
@@ -201,12 +201,12 @@ class Service:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a request would be accepted if the queue has room."""
+        """Whether a request would be accepted if the queue had room."""
         return self._is_open and self.is_alive
 
     @property
     def has_workers(self) -> bool:
-        """Whether the pools have a process for each edit, or would get one."""
+        """Whether the pools have a process for each edit, or could start one."""
         return all(lane.pool.has_workers for lane in self._lanes)
 
     @property
@@ -239,8 +239,8 @@ class Service:
     def submit(self, request: ApplyRequest, *, is_patient: bool = False) -> Ticket:
         """Accept a request.
 
-        If the engine's queue is full once the edit has been read, the request ends with Overloaded.  This can't happen
-        to a request that `is_patient`: for it, that queue must have room now.
+        If the engine's queue is full once the edit has been read, the request ends with Overloaded.  If it
+        `is_patient`, this can't happen, but that queue must have room now.
 
         Raises:
             Overloaded: the queue is full.
@@ -303,7 +303,7 @@ class Service:
             raise late_error(timeout_s) from None
 
     def check_integrity(self) -> None:
-        """Call it while idle.
+        """Check that nothing was lost.  Call this while the service is idle.
 
         Raises:
             EngineFailure: a request has been lost, or answered twice, or the engine thread has died.
@@ -318,7 +318,7 @@ class Service:
                 )
 
     def wait_until_idle(self, timeout_s: float) -> bool:
-        """Tell whether all accepted requests end, and the engine becomes free, within the time."""
+        """Wait until all accepted requests have ended and the engine is free.  Return whether that was in time."""
         with self._state:
             return self._state.wait_for(self._is_idle, timeout_s)
 
@@ -332,7 +332,7 @@ class Service:
             self._is_open = False
             self._state.notify_all()
             self._state.wait_for(self._is_idle, drain_timeout_s)
-            # Those that run come last: a place that is free would be taken by one that waits.
+            # Running tickets end last: else a waiting one would take the place that becomes free.
             left = sorted(self._tickets, key=lambda ticket: ticket.state is State.RUNNING)
         for ticket in left:
             ticket.end(closing_error())
@@ -443,7 +443,7 @@ class Service:
             ticket.end(error)
             return
         job.add_done_callback(partial(self._end_job, ticket))
-        ticket.deadline.on_cancel(job.cancel)  # at once, if the ticket has ended
+        ticket.deadline.on_cancel(job.cancel)  # cancels now if the ticket has ended
 
     def _end_job(self, ticket: Ticket, job: Future[Any]) -> None:
         """Answer the request, or queue it for its target.  Runs on a thread of the pool."""
@@ -481,7 +481,7 @@ class Service:
         return task
 
     def _finish(self, task: Task) -> None:
-        """Let the ticket go, or give the rest of its task to the worker pool that reads such edits."""
+        """Drop the ticket, or give the rest of its task to the worker pool that reads such edits."""
         ticket = task.ticket
         with self._state:
             rest = task.rest if ticket.terminal is None else None
@@ -510,7 +510,7 @@ class Service:
             decodings = [decoding for task in tasks for decoding in task.decodings]
             try:
                 outcomes = iter(scheduler.run_pass(decodings))
-            except BaseException as error:  # the scheduler's own fault; the thread goes on
+            except BaseException as error:  # a fault of the scheduler itself; the thread goes on
                 outcomes = iter([crash_error(error)] * len(decodings))
             has_advanced = False
             for task in tasks:
@@ -520,13 +520,13 @@ class Service:
                     task.advance(answer)
                     has_advanced = True
             if not has_advanced and decodings and all(decoding.session is None for decoding in decodings):
-                with self._state:  # all wait for room that none of them holds: more passes would waste processor time
+                with self._state:  # all wait for room that none of them has: more passes would waste processor time
                     self._state.wait(ROOM_POLL_S)
             tasks = self._still_active(tasks)
 
     def _joining(self, n_tasks: int) -> list[Ticket]:
-        """Return the requests that join these tasks.  Without tasks it waits for some; none come once the service
-        closes."""
+        """Return the requests that join these tasks.  Without tasks, wait for a request.  The list is empty once the
+        service closes."""
         with self._state:
             if n_tasks == 0:
                 self._state.wait_for(lambda: self._waiting or not self._is_open)
@@ -537,7 +537,7 @@ class Service:
         return joining
 
     def _still_active(self, tasks: Sequence[Task]) -> list[Task]:
-        """Return the tasks that need another pass.  The others are over."""
+        """Return the tasks that need another pass.  The others have ended."""
         for task in tasks:
             if not task.decodings:
                 self._finish(task)
@@ -545,5 +545,5 @@ class Service:
 
 
 def count_chars(request: ApplyRequest) -> int:
-    """Return the size of an edit."""
+    """Return the size of an edit: the characters that it and its file have together."""
     return len(request.original) + len(request.update)

@@ -1,4 +1,4 @@
-"""Every setting of the service, with its default, range and explanation.
+"""Defines every setting of the service, with its default, range and explanation.
 
 Only this module reads the environment and the configuration file.  `build` turns `Settings` into a running service.
 `serve --help` and the reference in `docs/` are made from the fields below.
@@ -23,33 +23,33 @@ from apply_service.models import EMBEDDED
 from apply_service.registry import OWN_FILES, head_of
 
 REMOTE_PREFIX = "remote:"
-"""Begins the source of a remote model; the rest is its name on the server."""
+"""The beginning of a remote model's source; the rest is its name on the server."""
 VLLM = "vllm"
 LLAMA_CPP = "llama.cpp"
 AUTO = "auto"
 RECORD = "record"
 ENV_KEY = "env:"
-"""Before the name of a variable that holds a key."""
+"""Stands before the name of the variable that holds a key."""
 ENV_PREFIX = "APPLY_SERVICE_"
 OLD_ENV_PREFIX = "APPLY_"
-"""Of the same variables in earlier versions.  Other programs use it too."""
+"""The prefix of the same variables in earlier versions.  Other programs use it too."""
 CONFIG_VARIABLE = "APPLY_SERVICE_CONFIG"
 WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 NO_VALUE = "none"
-"""What unsets an optional setting, also on the command line, where None is an option that was not given."""
+"""The word that unsets an optional setting.  The command line needs it too, as None there means an absent option."""
 NONE_WORDS = ("", NO_VALUE)
 FOREIGN_MODELS = (
     *("fastapply-1.5b",),
     *("morph-v2", "morph-v3-fast", "morph-v3-large", "morph/morph-v3-fast", "morph/morph-v3-large"),
     *("relace-apply-2.5-lite", "relace-apply-3", "relace/relace-apply-3", "mercury-coder", "mercury-edit"),
 )
-"""Models of others that clients name by default: they are answered for, but not listed as served."""
+"""Models of other services that clients name by default.  Requests may name them, but they are not listed."""
 MODEL_ALIASES = ("auto", "Fast-Apply", *FOREIGN_MODELS)
 
 
 @dataclass(frozen=True, slots=True)
 class SettingSpec:
-    """One setting as documentation, argument parser and checker see it."""
+    """One setting, as the documentation, the argument parser and the checks need it."""
 
     name: str
     kind: type
@@ -137,7 +137,7 @@ def check_setting(spec: SettingSpec, value: object, *, source: str) -> None:
 
 
 def setting(default: Any, allowed: tuple[Any, ...], text: str, *, group: str, is_secret: bool = False) -> Any:
-    """Return a field of `Settings`: its default, allowed values and explanation.  `is_secret`: left out of `repr`."""
+    """Return a field of `Settings`: its default, allowed values and explanation.  `is_secret` hides it in `repr`."""
     return field(default=default, repr=not is_secret, metadata={"help": text, "group": group, "allowed": allowed})
 
 
@@ -147,7 +147,7 @@ _http, _engine, _command, _backups = (partial(setting, group=name) for name in G
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings, checked.  `load_settings` makes it."""
+    """All settings, checked.  `load_settings` returns one."""
 
     # fmt: off
     host: str = _http("127.0.0.1", (), "Address to listen on. Anything but loopback opens the service to a network.")
@@ -307,7 +307,7 @@ class Settings:
         self._refuse_misplaced_head()
 
     def _refuse_bad_models(self) -> None:
-        """Raises SettingsError unless each further model has a name, and one of its own."""
+        """Raises SettingsError unless each further model has a name, and no two have the same."""
         for entry, name in zip(self.models, self.more_models, strict=True):
             source = entry.partition("=")[2] or name
             own = {self.model: self.model, EMBEDDED: EMBEDDED}.get(name, source)
@@ -354,7 +354,7 @@ class Settings:
             raise SettingsError(message, value=self.draft_head or head, limit=limit, remedy=remedy)
 
     def _refuse_what_llama_cpp_lacks(self) -> None:
-        """Raises SettingsError: llama.cpp is to run no GGUF file, or something is set that only torch has."""
+        """Raises SettingsError if llama.cpp has no GGUF file to run, or a setting is used that only torch has."""
         if self.engine != LLAMA_CPP:
             return
         if self.model == EMBEDDED:
@@ -375,8 +375,8 @@ class Settings:
 
     @property
     def model_sources(self) -> dict[str, str]:
-        """Name -> source of every model that a request may name.  The service's own is the first; the embedded one is
-        there if models run in this process."""
+        """The source of every model that a request may name.  The service's own comes first; the embedded one is there
+        if models run in this process."""
         more = {name: source or name for name, _, source in (entry.partition("=") for entry in self.models)}
         named = {self.model: self.model, **more}
         if self.engine == VLLM:
@@ -395,13 +395,13 @@ class Settings:
 
 
 def _refuse_bad_folder(name: str | None) -> None:
-    """Raises SettingsError: the state folder, or the platform's own for None, depends on the current folder, or no
-    folder can have its name."""
+    """Raises SettingsError if no folder can have this name, or the name depends on the current folder.  None means the
+    platform's own state folder."""
     try:
         place = platform_state_path(os.environ) if name is None else Path(name).expanduser()
         place.exists()
         why = "" if is_same_everywhere(place) else "it depends on the current folder, so a project would bring its own"
-    except RuntimeError as error:  # `~` of nobody, or no home
+    except RuntimeError as error:  # `~` with an unknown user, or there is no home
         why = str(error)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
@@ -431,11 +431,11 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     config: str | Path | None = None,
 ) -> Settings:
-    """Return the settings in force.  A None in `command_line` counts as not given.  `environment`: by default the
+    """Return the settings in force.  A None in `command_line` counts as not given.  `environment`: by default this
     process's.
 
-    The file is `config`, else APPLY_SERVICE_CONFIG, else in the platform's configuration folder, where it may be
-    missing.  The old names of variables count where the new ones are not set.
+    The file is `config`, else the one in APPLY_SERVICE_CONFIG, else the one in the platform's configuration folder,
+    which may be missing.  A variable's old name counts if its new one is not set.
     Raises SettingsError, which names the key, its source, its value and the range.
     """
     environment = with_new_names(os.environ if environment is None else environment)
@@ -458,30 +458,30 @@ def load_settings(
 
 
 def renamed_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the new name of each of our variables that has its old one."""
+    """Return the new names of those of our variables that are set by their old names."""
     names = [CONFIG_VARIABLE, *(spec.variable for spec in setting_specs())]
     old_names = {OLD_ENV_PREFIX + name.removeprefix(ENV_PREFIX): name for name in names}
     return {old: new for old, new in old_names.items() if old in environment}
 
 
 def with_new_names(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment, with our variables by their new names."""
+    """Return the environment with our variables under their new names."""
     return {new: environment[old] for old, new in renamed_variables(environment).items()} | dict(environment)
 
 
 def own_places(settings: Settings, *, config: str | Path | None = None) -> tuple[Path, ...]:
-    """Return where state, configuration and keys lie, those of the platform's usual places and those in force: no edit
-    that somebody else asks for may reach them.  `config`: as for `load_settings`."""
+    """Return the places of state, configuration and keys: the platform's usual ones, and the ones in use.  No edit
+    for somebody else may reach them.  `config`: as for `load_settings`."""
     named = [config if config is not None else with_new_names(os.environ).get(CONFIG_VARIABLE), settings.keys_file]
     places = [settings.state_path, *(Path(name).expanduser() for name in named if name)]
-    with suppress(RuntimeError):  # this user has no home, and so no usual places
+    with suppress(RuntimeError):  # a user without a home has no usual places
         places += [platform_state_path(os.environ), platform_config_path(os.environ).parent]
     return tuple(places)
 
 
 def _read_file(path: Path) -> dict[str, Any]:
     """Return the settings in a file, checked.  Raises SettingsError."""
-    import tomllib  # most commands have no file to read, and start sooner without
+    import tomllib  # imported late, as most commands have no file to read
 
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -501,7 +501,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def refuse_unknown(given: Iterable[str], source: str) -> None:
-    """Raises SettingsError if a name is not that of a setting."""
+    """Raises SettingsError if one of the names is no setting."""
     known = [spec.name for spec in setting_specs()]
     for name in sorted(given):
         if name not in known:
@@ -510,8 +510,8 @@ def refuse_unknown(given: Iterable[str], source: str) -> None:
 
 
 def fleet_settings(args: Mapping[str, Any]) -> Settings:
-    """Return the settings of all servers of a fleet, from the `args` of its configuration file only.  Raises
-    SettingsError: as `Settings`; a setting has no meaning in a fleet; or there are neither keys nor `allow_open`."""
+    """Return the settings for all servers of a fleet, only from the `args` of its configuration file.  Raises
+    SettingsError as `Settings`, if a setting has no meaning in a fleet, or without both keys and `allow_open`."""
     refuse_unknown(args, "args")
     for spec in setting_specs():
         if spec.name in args and (spec.group == "command" or spec.name in ("host", "port", "backups_kept")):

@@ -35,24 +35,24 @@ from apply_service.text.fidelity import SourceText, hash_of
 from apply_service.types import ApplyRequest, Certainty, DecodeStats, LineRange, RanStrategy, TokenEvent, Verdict
 
 LONG_FILE_LINES = 60
-"""A shorter file is decided whole unless it has to be cut."""
+"""The touched regions of a shorter file are not decided alone, unless its context requires it."""
 STRATEGY_VERDICTS = ("fallback", "doubt", "instruction", "reply", "other_files")
-"""Verdicts on how the answer came about, beside the checks of its text."""
+"""The checks of verdicts on how the answer came about, not on its text."""
 
 
 class ReadEdit(NamedTuple):
-    """A valid request with its edit and the predicted merge.  Can be sent to another process."""
+    """A valid request with its edit and the predicted merge.  It can be sent to another process."""
 
     source: SourceText
     job: EditJob
     checks: tuple[Verdict, ...] | None = None
-    """Of the predicted merge; None: not checked yet."""
+    """The verdicts on the predicted merge; None if it has not been checked yet."""
     needs_target: bool = False
     """Whether a target decides."""
     regions: tuple[Region, ...] = ()
-    """What the edit touches, if a target has to decide.  Finding it takes long for a long file."""
+    """The parts of the file that the edit touches, if a target has to decide.  Finding them is slow for a long file."""
     seconds: Mapping[str, float] = {}
-    """By stage."""
+    """The seconds of each stage."""
 
     def check(self, merged: str) -> tuple[Verdict, ...]:
         """Return the verdicts of all checks on a merged text with LF line ends."""
@@ -74,7 +74,7 @@ class Outcome:
     agreement: bool | None = None
     confidence: float | None = None
     line_logprobs: Mapping[int, float] | None = None
-    """For each line of the merged text, the target's least log probability of a decision; None without a target."""
+    """The target's least log probability of a decision in each line of the merged text; None without a target."""
     windows: tuple[LineRange, ...] = ()
     """The lines of the original that the target decided; empty if it decided all."""
     note: str = ""
@@ -89,13 +89,13 @@ class Outcome:
 
 
 MAX_REASONS = 4
-"""Reasons that a refusal gives."""
+"""How many reasons a refusal gives."""
 StrategyRun = Generator[TokenEvent | NextPass, Steps, Outcome]
-"""The caller drives it like `target.Deciding`.  It returns the outcome of the job."""
+"""A generator that the caller drives like `target.Deciding`.  It returns the outcome of the job."""
 
 
 def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: Deadline) -> StrategyRun:
-    """Choose and run a strategy, as in the README's table."""
+    """Choose and run a strategy, as in the README's table.  Raises ApplyError."""
     job = edit.job
     is_guess = job.prediction.certainty is Certainty.GUESS
     if not edit.needs_target:
@@ -120,7 +120,7 @@ def decide(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: De
 
 
 def unclear_error(request: ApplyRequest, edit: ReadEdit) -> NeedsMoreContext:
-    """Return the error for an edit without a reading that is likely enough."""
+    """Return the error for an edit that has no reading with enough probability."""
     job = edit.job
     sure, needed = how_sure(job.prediction)
     reasons = "; ".join(job.prediction.reasons[:MAX_REASONS])
@@ -138,8 +138,8 @@ def unclear_error(request: ApplyRequest, edit: ReadEdit) -> NeedsMoreContext:
 
 
 def kind_of(job: EditJob) -> Kind | None:
-    """Return what there is to decide; None if a program applied the edit as its format demands, or as good as: where
-    its quotes were found and nothing changes, a target would write the file anew."""
+    """Return what there is to decide.  It is None if a program applied the edit as its format demands.  It is also None
+    if the edit's quotes were found and nothing changes: a target would write the file anew for nothing."""
     prediction = job.prediction
     if not job.update.strip():
         return "instruction"
@@ -151,7 +151,7 @@ def kind_of(job: EditJob) -> Kind | None:
 
 
 def needs_target(request: ApplyRequest, job: EditJob, runtime: Runtime) -> bool:
-    """Tell whether a target decides: it was asked to, or it may decide such edits."""
+    """Tell whether a target decides: the request asks for it, or the target may decide such edits."""
     if request.strategy != "auto" or request.base is not None:
         return request.strategy == "model"
     kind = kind_of(job)
@@ -159,16 +159,16 @@ def needs_target(request: ApplyRequest, job: EditJob, runtime: Runtime) -> bool:
 
 
 def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:
-    """Tell whether the predicted merge may take the place of the target's answer.  It keeps its doubt."""
+    """Tell whether the predicted merge may replace the target's answer.  It keeps its doubt."""
     return request.strategy == "auto" and job.prediction.certainty is not Certainty.GUESS
 
 
 def _by_target(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: Deadline) -> StrategyRun:
     """Let the target decide the whole file, or only its touched regions.
 
-    It decides regions in three cases: windows are set to `always` and save at least half of the lines, the file has at
-    least as many lines as the context has tokens, or the whole file turns out not to fit.  With windows set to
-    `never` it always decides the whole file.
+    It decides only regions in three cases: windows are set to `always` and save at least half of the lines; the file
+    has at least as many lines as the context has tokens; or the whole file turns out not to fit.  With windows set to
+    `never`, it always decides the whole file.
     """
     target, job, touched = runtime.load(request.model or runtime.models[0]), edit.job, edit.regions
     info = target.info
@@ -179,7 +179,7 @@ def _by_target(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline
     windows = info.windows if runtime.windows == "auto" else runtime.windows
     regions = touched if _is_decided_in_windows(job, touched, info, windows) else ()
     tried: list[Sequence[Region]] = []
-    while True:  # with ever smaller regions, until they fit
+    while True:  # with smaller regions each time, until they fit
         try:
             return (yield from _decided_by(target, request, runtime, edit, regions, deadline))
         except ContextLimitExceeded:
@@ -194,7 +194,7 @@ def _by_target(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline
 
 
 def _is_decided_in_windows(job: EditJob, touched: Sequence[Region], info: TargetInfo, windows: str) -> bool:
-    """Tell whether a target decides the touched regions alone, before it has tried the whole file."""
+    """Tell whether the target decides only the touched regions, without trying the whole file first."""
     n_lines = job.original.count("\n") + 1
     if windows != "never" and info.context_limit is not None and n_lines >= info.context_limit:
         return True
@@ -212,7 +212,7 @@ def _decided_by(
 ) -> StrategyRun:
     """Decide the whole file, or these regions of it.
 
-    If the target accepts a scored text, that is taken.  Otherwise it decides token by token.
+    If the target accepts a scored text, that text is taken.  Otherwise the target decides token by token.
     """
     job, info, wanted = edit.job, target.info, request.drafter or runtime.default_drafter
     parts = [cut_job(job, region) for region in regions] or [job]
@@ -246,8 +246,8 @@ def _decided_by(
 
 # -- one scoring pass in the place of decoding token by token ----------------------------------------------------------
 class Weighed(NamedTuple):
-    """The text taken for each part; None if the target has to decide token by token.  `spent`: the work on texts that
-    were not taken."""
+    """The text taken for each part; None if the target has to decide token by token.  `spent`: the counts of scored
+    texts that were not taken."""
 
     taken: list[Decided] | None
     spent: DecodeStats
@@ -265,10 +265,10 @@ def weigh(
 ) -> Generator[TokenEvent | NextPass, Steps, Weighed]:
     """Let the target score the merge of these parts (the whole file, or its windows).
 
-    If it finds the merge too unlikely, it decides token by token instead.  So it does with a guess, and where the
-    caller asks for the target's own or for varied text.
+    It decides token by token instead if it finds the merge too unlikely, if the merge is a guess, and if the caller
+    asks for the target's own or for varied text.
 
-    Raises ContextLimitExceeded: a part is too long.  Cancelled, DeadlineExceeded: nobody waits for the answer any more.
+    Raises ContextLimitExceeded if a part is too long; Cancelled, DeadlineExceeded if nobody waits for the answer.
     """
     is_asked_to_write = request.strategy != "auto" or request.temperature != 0
     if is_asked_to_write or any(part.prediction.certainty is Certainty.GUESS for part in parts):
@@ -277,9 +277,9 @@ def weigh(
     if scored is None:
         return NOTHING
     least = confidence_of(scored)
-    is_certain = all(part.prediction.certainty is Certainty.CERTAIN for part in parts)  # it has no other reading
+    is_certain = all(part.prediction.certainty is Certainty.CERTAIN for part in parts)  # no part has another reading
     is_unlikely = least is not None and least < (thresholds.confirm if is_certain else thresholds.choose)
-    is_forbidden = any(one.logprob == -math.inf for one in scored)  # by the constraint on the output (`constrain`)
+    is_forbidden = any(one.logprob == -math.inf for one in scored)  # the constraint on the output forbids it
     if is_forbidden or is_unlikely:
         return Weighed(None, sum_stats(unused_stats(one.stats) for one in scored))
     return Weighed(list(scored), DecodeStats())
@@ -288,7 +288,7 @@ def weigh(
 # -- verdicts on how the answer came about ----------------------------------------------------------------------------
 def strategy_verdicts(job: EditJob, outcome: Outcome, confidence: float | None = None) -> Iterator[Verdict]:
     """Yield what the caller should know about how the answer came about.  `confidence`: the answer's, if it was
-    counted."""
+    measured."""
     target, is_fallback = outcome.target, outcome.strategy == "fallback"
     yield from job.findings
     if is_fallback:

@@ -1,7 +1,7 @@
-"""The targets, which decide edit jobs, whole or cut into windows, and what a request may ask of each.
+"""Provides the targets, which decide edit jobs, whole or cut into windows, and checks what a request asks of them.
 
-On a request's path they come after the strategies, which choose who decides, and before the decoding, which knows no
-text.  `Target` has weights in this process; `remote.target.RemoteTarget` asks a server.  Both are `Decider`s.
+In a request's path, the strategies come before and choose who decides; the decoding comes after and knows no text.
+`Target` has weights in this process; `remote.target.RemoteTarget` asks a server.  Both are `Decider`s.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from apply_service.types import ApplyRequest, DecodeStats, FinishReason, PassCou
 
 SPARE_TOKENS = 64
 CHARS_PER_TOKEN = 8
-"""If a text has more characters than this for each token of the context, its beginning is encoded first.  Code has two
-to four for each token."""
+"""Code has two to four characters per token.  If a text has more than this many for each token of the context, only its
+beginning is encoded at first."""
 
 Candidate = tuple[EditJob, Prediction]
 """A job, and a text to score for it: its own prediction or another."""
@@ -47,7 +47,7 @@ class Decided(NamedTuple):
 
     merged: str
     line_logprobs: Mapping[int, float]
-    """For each line of the text, the least log probability of a decision."""
+    """The least log probability of a decision in each line of the text."""
     stats: DecodeStats
     logprob: float | None = None
     """Log probability of all decisions together; None if the engine does not know it."""
@@ -61,7 +61,7 @@ class Decided(NamedTuple):
         decisions: Sequence[bool],
         stats: DecodeStats,
     ) -> Decided:
-        """Make one from the output with the log probability of each token, and where the target had a choice."""
+        """Make one from the output.  Each token has its log probability, and whether the target had a choice."""
         decided = [logprob if is_one else None for logprob, is_one in zip(logprobs, decisions, strict=True)]
         total = None if None in logprobs else math.fsum(logprob for logprob in decided if logprob is not None)
         return cls(prompt_format.decode_output(ids), least_by_line(decided, prompt_format.lines_of(ids)), stats, total)
@@ -76,11 +76,11 @@ another server blocks instead of asking for passes.
 """
 
 Scoring = Generator[TokenEvent | NextPass, Steps, list[Decided] | None]
-"""Like `Deciding`, but no text comes from the target.  Returns None if it can't score texts, or may not write these."""
+"""Like `Deciding`, but yields no text.  Returns None if the target can't score texts, or may not write these."""
 
 
 class TargetInfo(NamedTuple):
-    """What is known of a target beside its decisions.  None: not known, or not told by the server it runs on."""
+    """What is known of a target besides its decisions.  None means unknown, or not reported by its server."""
 
     name: str
     takes_instructions: bool = True
@@ -88,7 +88,7 @@ class TargetInfo(NamedTuple):
     context_limit: int | None = None
     """The most tokens of prompt and output together."""
     determinism: Literal["bitwise", "tolerant"] | None = None
-    """Whether drafts can change a bit of what it writes; None if it is on another server, and is not drafted for."""
+    """Whether drafts can change a bit of its output; None if it is on another server, where nothing is drafted."""
     calibration: Calibration | None = None
     """How often an answer is right, by how sure the target is of it; None if this was never measured."""
     windows: str = "context"
@@ -116,7 +116,7 @@ class Decider(Protocol):
         """
 
     def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
-        """Return how likely the target finds these texts after the prompts of their jobs; it writes nothing.  Raises
+        """Return how likely the target finds these texts after the prompts of their jobs.  It writes nothing.  Raises
         the errors of `decide`."""
 
 
@@ -124,7 +124,7 @@ class Decider(Protocol):
 class Runtime:
     """The state that all requests share.  Only one thread at a time may use it and its targets.
 
-    `load` gives a target by name, and loads it on first use.
+    `load` returns a target by name, and loads it on first use.
     """
 
     load: Callable[[str], Decider]
@@ -138,17 +138,17 @@ class Runtime:
     windows: str = "auto"
     confirm_threshold: float | None = None
     choose_threshold: float | None = None
-    """These three are settings of the same names; `auto` and None leave the choice to the target."""
+    """This and the next two are settings of the same names.  `auto` and None leave the choice to the target."""
     decides: Mapping[str, frozenset[Kind]] = field(default_factory=dict)
-    """What each model may decide under strategy `auto`, as is known before it is loaded; one that is not there,
-    everything."""
+    """What each model may decide under strategy `auto`, known before it is loaded.  A model that is missing here may
+    decide everything."""
 
     def may_decide(self, model: str | None, kind: Kind) -> bool:
         """Tell whether this model, or the default one, may decide such an edit under strategy `auto`."""
         return kind in self.decides.get(model or self.models[0], KINDS)
 
     def thresholds_of(self, target: TargetInfo) -> Thresholds:
-        """Return how likely this target must find a merge: from the settings, else its calibration, else the
+        """Return how likely this target must find a merge: from the settings, else from its calibration, else the
         default."""
         found = DEFAULT_THRESHOLDS if target.calibration is None else target.calibration.thresholds
         confirm = found.confirm if self.confirm_threshold is None else self.confirm_threshold
@@ -159,13 +159,13 @@ class Runtime:
 # -- a target in this process ------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A model ready to decide: its engine and the prompt format it was trained for.  See `TargetInfo` for the rest."""
+    """A model ready to decide: its engine, and the prompt format it was trained for.  See `TargetInfo` for the rest."""
 
     name: str
     engine: Engine
     prompt_format: PromptFormat
     open_draft_engine: Callable[[], DraftEngine] | None = None
-    """Gives the configured draft model, and loads it on first use.  None if none is configured.
+    """Returns the configured draft model, and loads it on first use.  None if none is configured.
 
     Raises UnsupportedParameter if its tokenizer is not the target's.
     """
@@ -176,7 +176,7 @@ class Target:
     recent: RecentOutputs | None = None
     """What it wrote lately; None: it keeps nothing."""
     learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
-    """What it accepted of drafts so far (`DraftContext.learnt`)."""
+    """What the target accepted of drafts so far (`DraftContext.learnt`)."""
 
     @property
     def info(self) -> TargetInfo:
@@ -232,11 +232,11 @@ class Target:
         return found
 
     def refuse_hopeless(self, job: EditJob) -> None:
-        """Refuse a job with far too much text, without encoding all of it: that takes a second a megabyte.  Raises
-        ContextLimitExceeded: the beginning of the text alone exceeds the context."""
+        """Raises ContextLimitExceeded if the beginning of the text alone exceeds the context.  Encoding all of a very
+        long text would take a second per megabyte."""
         limit, n_chars = self.engine.context_limit, CHARS_PER_TOKEN * self.engine.context_limit
         while n_chars < max(len(job.original), len(job.update)):
-            # The first characters of the file and of the edit, with nothing merged.
+            # The beginnings of the file and of the edit, with nothing merged.
             original, lines = job.original[:n_chars], "\n".join(job.prediction.update_lines)[:n_chars].split("\n")
             unmerged = replace(job.prediction, ops=keep_all(original), update_lines=tuple(lines))
             beginning = replace(job, original=original, update=job.update[:n_chars], prediction=unmerged)
@@ -271,7 +271,7 @@ def open_decoding(
     job: EditJob, request: ApplyRequest, target: Target, drafter: str, deadline: Deadline | None = None
 ) -> Decoding:
     """Return a decoding that is ready to run: prompt, draft sources, constraint and limits.  Raises
-    ContextLimitExceeded: the job has far too much text.  Opening the decoding's session may still raise it."""
+    ContextLimitExceeded if the job has far too much text; opening the decoding's session may still raise it."""
     prompt_format = target.prompt_format
     target.refuse_hopeless(job)
     prompt_ids = prompt_format.encode_prompt(job)
@@ -322,7 +322,7 @@ def open_scored(
 
 
 def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[TokenEvent | NextPass, Steps]:
-    """Run passes until all of them have ended."""
+    """Run passes until all writings have ended."""
     while active := [writing for writing in writings if writing.decoding.finish_reason is None]:
         steps = yield NextPass(tuple(writing.decoding for writing in active))
         assert steps is not None, "the caller sends the result of the pass"
@@ -343,7 +343,7 @@ class Writing:
         self._logprobs: list[float | None] = []
         self._decisions: list[bool] = []
         self.n_reported = 0
-        """Passes that a token event has reported."""
+        """The number of passes that token events have reported."""
 
     def take(self, step: Step | None) -> str:
         """Return the text that a pass adds."""
@@ -355,7 +355,7 @@ class Writing:
         return text if self.decoding.finish_reason is None else text + self._stream.finish()
 
     def result(self) -> Decided:
-        """Raises Truncated: the output did not end by itself."""
+        """Return the text.  Raises Truncated if the output did not end by itself."""
         decoding = self.decoding
         if decoding.finish_reason is not FinishReason.STOP:
             n_tokens, limit = len(decoding.output_ids), decoding.max_new_tokens
@@ -369,7 +369,7 @@ class Writing:
 
 
 def no_target(name: str) -> NoReturn:
-    """`Runtime.load` where no request may need a target.  Raises UnsupportedParameter."""
+    """Refuse to load a model: `Runtime.load` for requests that need none.  Raises UnsupportedParameter."""
     message, remedy = (
         "a `patch` is applied without a model, so no model or strategy can be set for it",
         "use strategy exact, or send each file's edit in `edits`",
@@ -391,8 +391,8 @@ def in_process(decider: Decider) -> Target:
 
 # -- arithmetic on what was decided ------------------------------------------------------------------------------------
 def least_by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, int]]) -> dict[int, float]:
-    """Return, for each line, the least log probability of a decision.  A token with None was forced, or is not
-    known."""
+    """Return the least log probability of a decision in each line.  A token with None was forced, or its probability is
+    unknown."""
     least: dict[int, float] = {}
     for logprob, (first, last) in zip(logprobs, places, strict=True):
         if logprob is not None:
@@ -427,7 +427,7 @@ def joint_stats(stats: Sequence[DecodeStats]) -> DecodeStats:
 
 
 def unused_stats(stats: DecodeStats) -> DecodeStats:
-    """Return the counts of a scored text that is not in the answer: all of it counts as drafted, and nothing as
+    """Return the counts of a scored text that is not in the answer.  All of it counts as drafted, and nothing as
     accepted.
 
     Its prompt is counted with the text that is in the answer.

@@ -1,4 +1,4 @@
-"""The values that travel through the service: `ApplyRequest` -> `Prediction` -> `ApplyEvent`s -> `ApplyResult`.
+"""Defines the values that travel through the service: `ApplyRequest` -> `Prediction` -> `ApplyEvent`s -> `ApplyResult`.
 
 This module only imports the standard library.  So every layer, the command line and the typed client can use these
 types without loading torch.  The parts of an answer go over the wire as they are: `api` makes their JSON, and its
@@ -7,6 +7,9 @@ documentation, from the fields here and the text below each.
 Lines: everywhere in the service the lines of a text are `text.split("\n")`.  So a final newline gives an empty last
 line, and an empty text is one empty line.  Text inside the service has LF line ends.  `text.fidelity` converts other
 line ends on the way in, and restores them on the way out.
+
+A *merger* is a program that merges an edit.  A *reading* is one way to merge it; a *chooser* is a fitted model that
+ranks readings.  A line is *shown* if the update quotes it.
 """
 
 from __future__ import annotations
@@ -19,13 +22,13 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 Strategy = Literal["auto", "model", "exact"]
-"""What a caller may ask for."""
+"""The strategies that a caller may ask for."""
 
 RanStrategy = Literal["exact", "confirmed", "model", "windowed", "fallback"]
 """What decided the result; the README's table says when."""
 
 ConfidenceKind = Literal["calibrated", "raw"]
-"""What a confidence is: the share of such answers that was right when counted, or the target's own probability."""
+"""What a confidence is: the measured share of such answers that is right, or the target's own probability."""
 
 LineKind = Literal["keep", "both", "drop", "take"]
 Origin = Literal["original", "update", "model"]
@@ -51,11 +54,13 @@ class LineOp(NamedTuple):
     """One step of a merge, in output order.
 
     `keep`: the original's line, not shown in the update.  `both`: the original's line, shown in the update as context
-    (the original's wording wins).  `drop`: an original line that the edit removes.  `take`: a line of the update;
-    without `update_line`, a blank line between what is put in and the rest, or a line of the original that moves to
-    another indentation.  Over a whole merge the `original_line`s of keep, both and drop are exactly 0..n-1 in order;
-    the `update_line`s of both and take are strictly increasing wherever the edit keeps the order of the file.  Drops
-    come before the takes that replace them.
+    (the original's wording wins).  `drop`: an original line that the edit removes.  `take`: a line of the update.
+    A `take` without `update_line` is a blank line around inserted text, or a line of the original that gets another
+    indentation.
+
+    In a whole merge, the `original_line`s of keep, both and drop are exactly 0..n-1 in order.  The `update_line`s of
+    both and take are strictly increasing wherever the edit keeps the order of the file.  Drops come before the takes
+    that replace them.
     """
 
     kind: LineKind
@@ -66,7 +71,7 @@ class LineOp(NamedTuple):
 
 
 def keep_all(text: str) -> tuple[LineOp, ...]:
-    """Return the merge that keeps a text (LF line ends) as it is."""
+    """Return the merge that leaves a text (LF line ends) unchanged."""
     return tuple(LineOp("keep", i, None, line) for i, line in enumerate(text.split("\n")))
 
 
@@ -80,7 +85,7 @@ class Merge(tuple[LineOp, ...]):
 
     @cached_property
     def shown(self) -> list[int]:
-        """The places of all operations but those that keep a line which is not shown."""
+        """The indices of all operations except those that keep a line which is not shown."""
         return [k for k, op in enumerate(self) if op.kind != "keep"]
 
     @cached_property
@@ -102,21 +107,21 @@ class Way(NamedTuple):
     """How a merger came to a reading."""
 
     maker: str = ""
-    """What laid the snippet on the file: an alignment (`line`, `group`, `fresh`), signs, words (`placed`), ..."""
+    """How the snippet was aligned with the file: by lines (`line`, `group`, `fresh`), signs, words (`placed`), ..."""
     number: int | None = None
-    """Which of the maker's readings it is, where it makes several."""
+    """The number of this reading, if the maker gives several."""
     snippet: str = ""
-    """How the snippet was read anew before: `noted`, `parted`, `mixed`, ..."""
+    """How the snippet was changed before it was aligned: `noted`, `parted`, `mixed`, ..."""
     policy: str = ""
-    """Which differences between shown lines and the file's are carelessness."""
+    """The rule for which differences between shown lines and the file's are carelessness."""
     extras: tuple[str, ...] = ()
-    """What else was changed, in order."""
+    """Further changes, in order."""
     other: Way | None = None
-    """The way to another reading whose changes this one has as well."""
+    """The way to another reading whose changes this one includes."""
 
     @property
     def is_whole_file(self) -> bool:
-        """Whether the snippet is taken for the whole file: the lines beyond its edges go."""
+        """Whether the snippet is taken for the whole file, so that lines beyond its edges are removed."""
         return self.other.is_whole_file if self.other is not None else self.extras[-1:] == ("cut",)
 
     def __str__(self) -> str:
@@ -132,7 +137,7 @@ class Reading(NamedTuple):
     features: Mapping[str, float]
     """The numbers that a chooser may weigh.  All readings of an edit have the same names."""
     probability: float
-    """The chance that the text is right, as the chooser counted it."""
+    """The chance that the text is right, as the chooser estimates it."""
     way: Way = Way()
 
     @property
@@ -142,7 +147,7 @@ class Reading(NamedTuple):
 
 
 ON_THE_WIRE = {"use_attribute_docstrings": True, "extra": "forbid"}
-"""How pydantic reads and describes the parts of an answer."""
+"""The options by which pydantic reads and describes the parts of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,31 +160,31 @@ class LikePlace:
     last: int
     """The first and the last line; 1-based, inclusive."""
     likeness: float
-    """How much of the quote stands there: 0 to 1."""
+    """The share of the quote that is there, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A part of an edit whose quote is not in the file, or stands there at several places."""
+    """A part of an edit whose quote is not in the file, or is there several times."""
 
     __pydantic_config__ = ON_THE_WIRE
 
     part: str
     """Which part: "edit 2", "hunk 1", "block 3"."""
     candidates: tuple[LikePlace, ...] = ()
-    """Up to three places that the quote may mean, the likest first."""
+    """Up to three places that the quote may mean, the most similar first."""
     quoted: str | None = None
-    """The first line of the quote that is not so in the likest place; null where the quote stands there as it is."""
+    """The first line of the quote that differs from the most similar place; null if no line differs."""
     found: str | None = None
-    """The line of the file in its stead; null where the file has none."""
+    """The line of the file at that point; null if the file has none."""
     line: int | None = None
     """The number of that line."""
     next: str | None = None
-    """The smallest edit that says the same and quotes the file right, ready to be sent as `update`; null where it is
-    not clear which place is meant."""
+    """The smallest edit with the same meaning and a correct quote, ready to be sent as `update`; null if it is not
+    clear which place is meant."""
 
     def as_dict(self) -> dict[str, object]:
-        """Return the fields as JSON has them."""
+        """Return the fields as in JSON."""
         return asdict(self) | {"candidates": [asdict(place) for place in self.candidates]}
 
 
@@ -187,7 +192,7 @@ class Failure:
 class Prediction:
     """A program's merge of an edit: the draft for the target, a second opinion, and sometimes the answer.
 
-    `update_lines[i]` is line i of the update (`update.split("\\n")`) as the merger reads it: re-indented, without diff
+    `update_lines[i]` is line i of the update (`update.split("\\n")`) as the merger uses it: re-indented, without diff
     prefix or trailing remark.  The `update_line`s of `ops` are indices into it, and the text of a `take` equals that
     line.  `unplaced` has the indices of lines that are not in the output (markers, fences, hints, remarks, an empty
     last line).  `determined` says that the format leaves no choice (strategy `exact`).
@@ -199,15 +204,15 @@ class Prediction:
     reasons: tuple[str, ...] = ()
     determined: bool = False
     probability: float | None = None
-    """The chance that `ops` is right; None where the format determines the result."""
+    """The chance that `ops` is right; None if the format determines the result."""
     readings: tuple[Reading, ...] = ()
     """All readings, the chosen one first; empty if there is only one."""
     ends: tuple[str, ...] | None = None
-    """The line ends of all written lines but the last, if the edit specifies them.  None: the original decides."""
+    """The line ends of all written lines except the last, if the edit specifies them.  None: the original decides."""
     failures: tuple[Failure, ...] = ()
-    """The parts of the edit whose quotes did not fit."""
+    """The parts of the edit whose quotes do not fit."""
     is_made: bool = False
-    """Whether the file has the edit already."""
+    """Whether the file already has the edit."""
 
     @property
     def text(self) -> str:
@@ -230,13 +235,13 @@ class Verdict:
     """The check's name."""
     severity: Severity
     message: str = ""
-    """Empty where the check passed."""
+    """Empty if the check passed."""
     lines: tuple[int, int] | None = None
-    """First and last line it speaks of; 1-based, inclusive."""
+    """The first and last line that it is about; 1-based, inclusive."""
     side: Literal["merged", "original"] = "merged"
-    """Which text the lines are of."""
+    """The text that has these lines."""
     question: str = ""
-    """Of a doubt: the same as a question to a person, where `message` tells a model what to show."""
+    """The question to ask a person, for a doubt; `message` tells a model what to show."""
 
     @property
     def is_pass(self) -> bool:
@@ -250,7 +255,7 @@ DOUBT = "doubt"
 def is_refused(check: str, severity: str, on_verdict: Mapping[str, str]) -> bool:
     """Tell whether a finding forbids writing or returning a result.
 
-    An error does, unless the check's rule is `warn`.  With the rule `fail` a warning does too.
+    An error does, unless the check's rule is `warn`.  With the rule `fail`, a warning does too.
     """
     rule = on_verdict.get(check)
     return severity != "pass" and (rule == "fail" or (severity == "error" and rule != "warn"))
@@ -258,7 +263,7 @@ def is_refused(check: str, severity: str, on_verdict: Mapping[str, str]) -> bool
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Lines `start_line..end_line` (0-based, half-open) of the merged text and where they come from."""
+    """Lines `start_line..end_line` (0-based, half-open) of the merged text, and where they come from."""
 
     __pydantic_config__ = ON_THE_WIRE
 
@@ -280,18 +285,18 @@ class LineRange:
 
 @dataclass(frozen=True, slots=True)
 class OtherReading:
-    """Another way to read the edit.  A request with `reading` and its id returns it."""
+    """Another way to read the edit.  A request whose `reading` is its id returns it."""
 
     __pydantic_config__ = ON_THE_WIRE
 
     id: str
     """Twelve hexadecimal digits that follow from the result's text."""
     probability: float
-    """The chance that it is right, as the merger counted it."""
+    """The chance that it is right, as the merger estimates it."""
     difference: str
     """What it would do to the file instead: "keep line 3 (`x = 1`) and leave out `x = 2`"."""
     diff: str | None = None
-    """The unified diff of the original and this reading, where the request asks for diffs."""
+    """The unified diff of the original and this reading, if the request asks for diffs."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -323,26 +328,26 @@ class Utf8Columns:
 
 @dataclass(frozen=True, slots=True)
 class TextEdit:
-    """A text edit as the Language Server Protocol spells it, and the byte columns of the same places."""
+    """A text edit in the form of the Language Server Protocol, and the byte columns of the same places."""
 
     __pydantic_config__ = ON_THE_WIRE
 
     range: TextRange
     """`start` and `end`, each `line` (0-based) and `character` (UTF-16 code units)."""
     newText: str  # noqa: N815 - the protocol's spelling
-    """What takes the range's place."""
+    """The text that replaces the range."""
     utf8_columns: Utf8Columns
     """`start` and `end`, in bytes of UTF-8 into their lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One stretch of changed lines (0-based, half-open, counted as in editors), and how sure the target was of it."""
+    """One stretch of changed lines (0-based, half-open, counted as in editors), and how likely it is right."""
 
     __pydantic_config__ = ON_THE_WIRE
 
     original_start: int
-    """First line of the original; where lines are only added, the one after them."""
+    """First line of the original; if lines are only added, the line after them."""
     original_end: int
     merged_start: int
     """First line of the merged text."""
@@ -352,9 +357,9 @@ class Hunk:
     end_edit: int
     """One past the last."""
     confidence: float | None
-    """How likely the hunk is right, of the answer's `confidence_kind`: where a program decided, the chance of all
-    readings that change these lines in the same way; where a target did, by its least probability at a decision in
-    these lines or the one after; null without one."""
+    """The chance that the hunk is right; null if there is no figure, and `confidence_kind` tells what it is.
+    If a program decided, it is the chance of all readings that change these lines in the same way.
+    If a target decided, it follows from its least probability at a decision in these lines or the one after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,12 +372,12 @@ class ApplyRequest:
     path: str | None = None
     language: str | None = None
     format: str | None = None
-    """The name of the edit format; None detects it."""
+    """The name of the edit format; if None, it is detected."""
     base: str | None = None
-    """The text that the edit was written against, where `original` is newer: the edit is merged three-way."""
+    """The text that the edit was written for, if `original` is newer: the edit is merged three-way."""
     base_sha256: str | None = None
     conflicts: Literal["error", "markers"] = "error"
-    """What becomes of lines that both the edit and the newer file changed."""
+    """What happens to lines that both the edit and the newer file changed."""
     encoding: str = "utf-8"
     strategy: Strategy = "auto"
     model: str | None = None
@@ -382,13 +387,13 @@ class ApplyRequest:
     temperature: float = 0.0
     seed: int = 0
     max_tokens: int | None = None
-    """None: a few more than the original and the update have.  For an instruction without update: all that fit."""
+    """If None, a few more than original and update have.  An instruction without update gets as many as fit."""
     timeout_s: float | None = None
     """The time limit of the whole request, from its acceptance on."""
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
     diff: bool = False
     reading: str | None = None
-    """The id of the reading to return, or its number: 1 is the likeliest, the others follow as answers tell them."""
+    """The id of the reading to return, or its number: 1 is the likeliest, and the others have the order of answers."""
     owner: str = ""
     """The name of the request's API key.  The prefix cache shares nothing between owners."""
 
@@ -457,12 +462,12 @@ class ApplyResult:
     format: str
     language: str | None
     model: str | None
-    """None where no model took part."""
+    """None if no model took part."""
     drafter: str | None
     certainty: Certainty
     reasons: tuple[str, ...]
     agreement: bool | None
-    """Whether the target's text equals the predicted merge; None where no model took part."""
+    """Whether the target's text equals the predicted merge; None if no model took part."""
     determinism: Literal["bitwise", "tolerant"] | None
     verdicts: tuple[Verdict, ...]
     edits: tuple[TextEdit, ...]
@@ -477,17 +482,17 @@ class ApplyResult:
     diff: str | None = None
     hunks: tuple[Hunk, ...] = ()
     windows: tuple[LineRange, ...] = ()
-    """With strategy `windowed`: the lines that the target decided; all others are the original's bytes."""
+    """The lines that the target decided, with strategy `windowed`; all others are the original's bytes."""
     confidence_kind: ConfidenceKind | None = None
-    """None where there is no confidence."""
+    """None if there is no confidence."""
     readings: tuple[OtherReading, ...] = ()
-    """Other readings of the edit with a chance to be right, likeliest first."""
+    """Other readings that may be right, the likeliest first."""
     reading: str | None = None
-    """The id of this one; None where a model's text is no reading of the edit."""
+    """The id of this reading; None if a model's text is no reading of the edit."""
     failures: tuple[Failure, ...] = ()
     """The parts of the edit whose quotes do not fit."""
     already_applied: bool = False
-    """Whether the file has the edit already, so that nothing changes."""
+    """Whether the file already has the edit, so that nothing changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,4 +510,4 @@ class FinalEvent:
 
 
 ApplyEvent = TokenEvent | FinalEvent
-"""What `pipeline.run` yields: any number of token events, then one final event; an error is raised as ApplyError."""
+"""What `pipeline.run` yields: any number of token events, then one final event.  Errors are raised as ApplyError."""

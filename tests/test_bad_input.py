@@ -86,6 +86,10 @@ CASES = [
     Case("bad deadline", "invalid_field", 422, 2, options=("--timeout", "0"), fields=(("timeout_s", 0),)),
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+on_the_command_line = pytest.mark.parametrize(
+    "case", [case for case in CASES if not case.name.startswith("undeclared")], ids=lambda case: case.name
+)
+"""There the encoding of a file is found out."""
 
 
 def load(name: str) -> Target:
@@ -132,7 +136,7 @@ def test_over_http(case: Case, stream: bool, http: TestClient) -> None:
     check_error(response.json()["error"], case)
 
 
-@cases
+@on_the_command_line
 @pytest.mark.parametrize("way", [(), ("--in-place",), ("--json",), ("--diff", "--in-place", "--json")], ids=" ".join)
 def test_on_the_command_line(
     case: Case, way: tuple[str, ...], folder: Path, capsysbinary: pytest.CaptureFixture[bytes]

@@ -46,7 +46,7 @@ MERGE_LAYERS = (
     {"fitting"},
     {"candidates"},
     {"notes", "wording"},
-    {"align", "entries", "statements"},
+    {"align", "entries", "siblings", "statements"},
 )
 """Those of the merge, top to bottom: making readings, laying lines on the file, reading a snippet, telling lines."""
 

@@ -1,6 +1,6 @@
-"""The JSON of results.  All dialects and batches write it, and the documentation is made from it.
+"""Defines the JSON of results.  All dialects and batches write it, and the documentation is made from it.
 
-Parts that look the same inside the service are those of `types`.  `clients.http` reads this JSON.
+Parts that look the same inside the service are defined in `types`.  `clients.http` reads this JSON.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class AnswerPart(BaseModel):
 
 
 class UsageOut(AnswerPart):
-    """Counts of the decode; all 0 where no model took part.  A remote server does not report them all: null is not
-    known; where it reports no prompt and completion either, these are 0 and the verdict `usage` says so."""
+    """Counts of the decode; all 0 if no model took part.  A count is null if a remote server does not report it.  If it
+    does not report prompt and completion, these are 0 and the verdict `usage` says so."""
 
     prompt_tokens: int
     cached_prompt_tokens: int | None = Field(description="Prompt tokens whose keys and values the prefix cache had.")
@@ -80,7 +80,7 @@ class RepairAnswer(BaseModel):
 
 
 class NativeAnswer(AnswerPart):
-    """The merged file and everything that tells how far to trust it."""
+    """The merged file, and all that tells how far it can be trusted."""
 
     merged_code: str = Field(description="The whole merged file, line ends as in the original.")
     merged_b64: str | None = Field(description="The merged file's bytes, where the original came as bytes.")
@@ -125,7 +125,7 @@ class NativeAnswer(AnswerPart):
 
     @classmethod
     def of(cls, result: ApplyResult, *, with_bytes: bool) -> Self:
-        """Return the answer for a result; `with_bytes` where the original came as bytes."""
+        """Return the answer for a result.  `with_bytes`: the original came as bytes."""
         stats, merged_b64 = result.stats, None
         if with_bytes:
             data = encode(result.merged_code, SourceText.of(result.merged_code, result.encoding))
@@ -161,7 +161,7 @@ class BatchItemOut(AnswerPart):
 
 
 class BatchAnswer(AnswerPart):
-    """What became of each file."""
+    """The outcome for each file."""
 
     mode: BatchMode
     status: BatchStatus = Field(description="`applied`: every file is ok; `partial`: some are; `refused`: none is.")
@@ -169,7 +169,7 @@ class BatchAnswer(AnswerPart):
 
     @classmethod
     def of(cls, result: BatchResult, call: BatchRequest) -> Self:
-        """Return the answer to a request; files that came as bytes go as bytes."""
+        """Return the answer to a request.  Files that came as bytes are returned as bytes."""
         numbers = {number for number, edit in enumerate(call.edits or []) if edit.original_b64 is not None}
         paths = {file.path for file in call.files if file.original_b64 is not None}
         items: list[Any] = []

@@ -1,7 +1,8 @@
-"""The HTTP application: one FastAPI app with the dialects and health routes, inside the middleware.
+"""Builds the HTTP application: one FastAPI app with the dialects and health routes, inside the middleware.
 
-A request passes the middleware in this order: unread bodies, cross-origin rules, id and log line, authentication,
-limits.  Then it reaches its dialect.  This module neither opens nor closes the service.
+A dialect is a set of paths with their own JSON: the native one, OpenAI's, and others.  A request passes the middleware
+in this order: unread bodies, cross-origin rules, id and log line, authentication, limits.  Then it reaches its dialect.
+This module neither opens nor closes the service.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from apply_service.service import Service
 from apply_service.settings import Settings
 
 DIALECTS = (native, openai, code_apply, responses)
-"""A dialect's module has its routes (`router`), and how errors are told at its paths (`ERRORS`)."""
+"""The modules of the dialects.  Each has its routes (`router`), and the form of errors at its paths (`ERRORS`)."""
 SHAPES: dict[str, ErrorShape] = {start: shape for dialect in DIALECTS for start, shape in dialect.ERRORS.items()}
 
 
 def shape_at(path: str) -> ErrorShape:
-    """Return how errors are told at a path: as its dialect does, by the longest beginning that is known."""
+    """Return the form of errors at a path.  It is that of the dialect with the longest matching path prefix."""
     return SHAPES.get(max(filter(path.startswith, SHAPES), key=len, default=""), NATIVE)
 
 
 def create_app(service: Service, settings: Settings) -> FastAPI:
-    """Return the application over a running service.  Raises SettingsError: the file of API keys is not valid."""
+    """Return the application over a running service.  Raises SettingsError if the file of API keys is not valid."""
     metrics, budget, keys = Metrics(service, settings), BodyBudget(settings), hold_keys(settings.keys_file)
     has_any_name = settings.allow_open or keys is not None
     cors, own_host = settings.cors_origins, None if has_any_name else settings.host.lower()
@@ -141,7 +142,7 @@ async def readyz(request: Request) -> Readiness:
 
 
 def public_name(model: str) -> str:
-    """Tell what strangers are told of a model's name, which may be its place on this machine: no folders."""
+    """Return the part of a model's name that anyone may see: without folders, as it may be a path on this machine."""
     return PureWindowsPath(model).name or "model"
 
 

@@ -25,8 +25,8 @@ HOST = re.compile(
     (?: : (?P<port> [0-9]{1,5} ) )?""",
     re.VERBOSE,
 )
-"""A Host header as browsers write it: RFC 3986's host and port, without what only other clients send (an empty port,
-percent signs, zones)."""
+"""Matches a Host header as browsers write it: RFC 3986's host and port, without what only other clients send (an empty
+port, percent signs, zones)."""
 MAX_PORT = 65535
 SCHEMES = ("http", "https")
 
@@ -43,8 +43,8 @@ class AuthMiddleware:
         own_host: str | None = None,
         has_playground: bool = False,
     ) -> None:
-        """`own_host`: a host name, besides the usual ones, under which loopback may be called without a key.  None
-        allows every name.  `has_playground`: the service's own page may call it."""
+        """`own_host`: one more host name under which loopback may be called without a key; None allows every name.
+        `has_playground`: the service's own page may call it."""
         self._app = app
         self._own_host = own_host
         self._has_playground = has_playground
@@ -70,7 +70,7 @@ class AuthMiddleware:
         with self._keys.in_use(call.key, call.revoke):
             try:
                 async with asyncio.timeout(None) as cut:
-                    call.on_revoked = lambda _: cut.reschedule(0)  # unless what works on it can end it better
+                    call.on_revoked = lambda _: cut.reschedule(0)  # layers below replace it if they can end better
                     await self._app(scope, receive, send)
             except TimeoutError:
                 call.refuse_revoked()
@@ -86,11 +86,11 @@ class AuthMiddleware:
         raise Unauthorized(what, remedy="send the header Authorization: Bearer KEY with a key of this service")
 
     def _refuse_web_pages(self, headers: Headers, server: tuple[str, int | None] | None) -> None:
-        """Browsers send `Origin`, except with plain GETs to the page's own host.  DNS can point that host at this
-        machine, so on loopback only its own names are accepted."""
+        """Raises OriginRefused if a web page of another origin calls.  Browsers send `Origin`, except with plain GETs
+        to the page's own host.  DNS can point that host at this machine, so loopback accepts only its own names."""
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if self._keys is not None:
-            origins = []  # a page that has a key may call
+            origins = []  # a page may call if it has a key
         has_own_name = len(hosts) == 1 and self._is_own_name(hosts[0])
         is_own_page = self._has_playground and has_own_name and origins in ([f"{s}://{hosts[0]}"] for s in SCHEMES)
         is_named = len(origins) == 1 and not {"*", *origins}.isdisjoint(self._cors_origins)
@@ -110,7 +110,7 @@ class AuthMiddleware:
             raise OriginRefused(message, value=", ".join(hosts), limit=limit, remedy=remedy)
 
     def _is_own_name(self, host: str) -> bool:
-        """Tell whether no foreign name server can have made up this host: an address, or a name of this machine."""
+        """Tell whether no foreign name server can have invented this host: it is an address or names this machine."""
         found = HOST.fullmatch(host)
         if found is None or int(found["port"] or 0) > MAX_PORT:
             return False

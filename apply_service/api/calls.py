@@ -1,7 +1,7 @@
-"""Each HTTP request: its id, key, results, errors and log line.  Logs hold names and numbers, never code.
+"""Keeps the state of each HTTP request: its id, key, results, errors and log line.
 
-`CallMiddleware` is the outermost layer.  It keeps the request's `HttpCall` in a context variable, for the layers below,
-the tickets of the request and the log formatters.
+Logs hold names and numbers, never code.  `CallMiddleware` is the outermost layer.  It keeps the request's `HttpCall` in
+a context variable, for the layers below, the tickets of the request and the log formatters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SLASHES = re.compile("/+")
 GOOD_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,128}")
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 EXPECTED = frozenset({503, 504})
-"""A stop and a deadline are no fault of the service."""
+"""Statuses that are no fault of the service: it is stopping, or a deadline has passed."""
 
 log = logging.getLogger("apply_service.access")
 
@@ -46,25 +46,25 @@ class HttpCall:
     request_id: str
     key: Key = NO_KEY
     is_known: bool = False
-    """Whether the caller has a key of the service, or may call without one.  Some paths are for all others, too."""
+    """Whether the caller has a key of the service, or may call without one.  Other callers reach only some paths."""
     results: list[ApplyResult] = field(default_factory=list)
     errors: list[ApplyError] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     """Additional headers of the response."""
     count_edits: Callable[[int], None] = lambda _: None
-    """Counts that many more edits against the key's rate limit (see `limits`)."""
+    """Counts this many more edits against the key's rate limit (see `limits`)."""
     is_revoked: bool = False
-    """Whether the key has gone since the request began."""
+    """Whether the key has been revoked since the request began."""
     on_revoked: Callable[[ApplyError], object] = lambda _: None
     """Ends what is in progress, with that error."""
 
     def revoke(self) -> None:
-        """Note that the key has gone, and end what is in progress."""
+        """Note that the key has been revoked, and end what is in progress."""
         self.is_revoked = True
         self.on_revoked(_revoked())
 
     def refuse_revoked(self) -> None:
-        """Raises Unauthorized if the key has gone."""
+        """Raises Unauthorized if the key has been revoked."""
         if self.is_revoked:
             raise _revoked()
 
@@ -106,7 +106,7 @@ def error_response(error: ApplyError, shape: ErrorShape) -> Response:
 
 class CallMiddleware:
     """Gives every request an id, one log line and one answer, whatever is raised below.  It also catches foreign
-    exceptions, because the server would log their messages, which may quote code."""
+    exceptions: the server would log their messages, which may quote code."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class CallMiddleware:
         on_end: Callable[[HttpCall, Scope, int, float], None] = lambda *_: None,
         shape_at: Callable[[str], ErrorShape] = lambda _: NATIVE,
     ) -> None:
-        """`on_end` gets the status (499 if none was sent) and the seconds.  `shape_at`: how errors are told at a
+        """`on_end` gets the status (499 if none was sent) and the seconds.  `shape_at` returns the form of errors at a
         path."""
         self._app = app
         self._shape_at = shape_at
@@ -124,7 +124,7 @@ class CallMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # A base URL may end in a slash, before which clients write one more.
+        # A base URL may end in a slash; clients then write two.
         scope = {**scope, "path": SLASHES.sub("/", scope["path"]).rstrip("/") or "/"}
         given = Headers(scope=scope).get(REQUEST_ID, "")
         call = HttpCall(given if GOOD_ID.fullmatch(given) else uuid.uuid4().hex)
@@ -162,8 +162,8 @@ class CallMiddleware:
 
 
 def _log_call(call: HttpCall, scope: Scope, status: int, sizes: dict[str, float]) -> None:
-    """Write the log line.  Successful probes and scrapes are logged only at level debug: they come every few
-    seconds."""
+    """Write the log line.  Successful health checks and metrics are logged only at level debug, as they are asked for
+    every few seconds."""
     level = logging.DEBUG if scope["path"] in PROBES else logging.INFO
     if status >= 500 and status not in EXPECTED:
         level = logging.ERROR
@@ -208,7 +208,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name}
-        # ASCII only: a path may hold lone surrogates, which UTF-8 cannot.
+        # ASCII only: a path may hold lone surrogates, which UTF-8 cannot encode.
         return json.dumps({**line, "message": _message(record), **_fields(record)}, ensure_ascii=True, default=str)
 
 
@@ -225,7 +225,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _message(record: logging.LogRecord) -> str:
-    """Return the message, with type and place of an exception, but not its text, which may quote code."""
+    """Return the message.  Of an exception, it has the type and the place, but not the text, which may quote code."""
     text = record.getMessage()
     if record.exc_info is not None and record.exc_info[0] is not None:
         frames = traceback.extract_tb(record.exc_info[2])

@@ -1,4 +1,4 @@
-"""Reads the file and the edit from a chat, and how to write the merged file back.
+"""Reads the file and the edit from a chat, and writes the merged file back in the client's form.
 
 Three kinds of chat are accepted, tried in this order.  All others are refused: the service holds no conversations.
 
@@ -10,12 +10,12 @@ Three kinds of chat are accepted, tried in this order.  All others are refused: 
 File and edit may contain any of the tags.  They are split at the *seam* `</code><update>`, which may contain white
 space only.  The code starts at the first `<code>` at the start of a line (or after `</instruction>`); the edit ends at
 the last `</update>`.  A message with two seams is ambiguous and refused.  Text between tags is taken as it is.  Text
-before the first and after the last tag is not part of the edit.  Where there is no such seam, or a tag stands
-before or behind it, other orders of the tags are tried (`read_other_order`).
+before the first and after the last tag is not part of the edit.  If there is no such seam, or a tag stands before or
+behind it, other orders of the tags are tried (`read_other_order`).
 
-Morph's clients send a long file as a table of its long lines and the file with a placeholder for each, and say so in a
-header (`EXTRALONG`).  The placeholders are replaced here, so the answer is the plain file, which those clients take.
-Without the header such text is the file's own.
+Morph's clients send a long file in two parts, and announce it in a header (`EXTRALONG`).  One part is a table of its
+long lines, the other the file with a placeholder for each of them.  The placeholders are replaced here, so the answer
+is the plain file, which those clients accept.  Without the header, such text is the file's own.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ STRAY = re.compile(r"^[ \t]*<(?:code|update|instructions?)>", re.MULTILINE)
 TAG = re.compile("<(?P<slash>/?)(?P<name>code|update|instruction)s?>")
 
 EXTRALONG = ("X-Morph-Apply-Context", "extralong")
-"""The header that says that the code is written with anchors."""
+"""The header of a client that writes the code with placeholders."""
 ANCHORED = re.compile(
     r"⟪MORPH_DEFINITIONS_BEGIN_(?P<space>\d+)⟫\n(?P<table>.*?)\n⟪MORPH_DEFINITIONS_END_(?P=space)⟫\n"
     r"(?P<begin>⟪MORPH_CODE_BEGIN_(?P=space)⟫)\n(?P<skeleton>.*)",
@@ -77,7 +77,7 @@ ANCHORED = re.compile(
 )
 """A line of the table is `PLACEHOLDER="TEXT"`, the text as JSON."""
 ANCHOR_RULES = "\n\nLARGE-FILE ANCHOR PROTOCOL:\n"
-"""What follows in the instruction is for a model that would write placeholders."""
+"""The heading of a part of the instruction that is meant for a model which would write placeholders."""
 
 
 class Tagged(NamedTuple):
@@ -99,8 +99,8 @@ class ChatEdit:
     wrapping: Literal["bare", "tagged", "escaped"] = "bare"
 
     def language(self) -> str | None:
-        """Return the one language that the edit's fences are of, by title or file name, or else what the file looks
-        like."""
+        """Return the language of the edit's fences, by title or file name, if they all have the same one; else the
+        language that the file seems to be in."""
         fences = find_fences(self.update.split("\n"))
         named = {detect_language(name=fence.language, path=fence.path) for fence in fences}
         return named.pop() if len(named) == 1 and None not in named else guess_language(self.original)
@@ -125,10 +125,16 @@ class ChatEdit:
 def read_chat(
     system: Sequence[str], user: Sequence[str], prediction: str | None, tags: TagSet, max_anchored: int | None = None
 ) -> ChatEdit:
-    """Return the edit in these messages and this prediction.  `max_anchored`: None, or the client says that the code
-    may be written with anchors, and this is the most characters that it may stand for.  Raises NotAnEdit: there is no
-    edit, or more than one; AmbiguousTags: see `read_tags`, or tagged code and prediction differ; and those of
-    `expand`."""
+    """Return the edit in these messages and this prediction.
+
+    `max_anchored`: an int if the client says that the code may have placeholders; the code then has at most this many
+    characters once they are replaced.
+
+    Raises:
+        NotAnEdit: there is no edit, or more than one.
+        AmbiguousTags: as `read_tags`, or the tagged code differs from the prediction.
+        The errors of `expand`.
+    """
     tagged = read_tags(user[-1], tags) if user else None
     if tagged is None and prediction is None and user and tags is MORPH:
         tagged = read_other_order(user[-1])
@@ -151,7 +157,7 @@ def read_chat(
 
 
 def wrapped(tagged: Tagged, *, is_tag_asked: bool) -> ChatEdit:
-    """Return the edit, with how the client wants the file written; where that is escaped, it sends its texts so too."""
+    """Return the edit, and the form in which the client wants the file.  It gets it escaped if its texts are."""
     if not is_tag_asked:
         return ChatEdit(tagged.code, tagged.update, tagged.instruction)
     if not (ESCAPED.fullmatch(tagged.code) and ESCAPED.fullmatch(tagged.update)):
@@ -160,8 +166,8 @@ def wrapped(tagged: Tagged, *, is_tag_asked: bool) -> ChatEdit:
 
 
 def read_beside_prediction(system: Sequence[str], user: Sequence[str], prediction: str) -> ChatEdit:
-    """Return the edit or instruction in the one user message that is not the file.  Raises NotAnEdit: there is not
-    one."""
+    """Return the edit or instruction in the one user message that is not the file.  Raises NotAnEdit if there is not
+    exactly one."""
     messages = [text for text in user if text != prediction]
     if len(messages) != 1:
         message = f"a request with `prediction` takes one more user message, and this one has {len(messages)}"
@@ -175,8 +181,8 @@ def read_beside_prediction(system: Sequence[str], user: Sequence[str], predictio
 def is_edit(text: str, original: str) -> bool:
     """Tell whether a message is surely an edit of the file, not prose about one.
 
-    It is one of: a diff, a patch or search/replace blocks; a single fenced block; or a snippet without fences that does
-    not repeat the whole file, and has a marker or begins with a line of the file.
+    It is one of: a diff, a patch or search/replace blocks; a single fenced block; or a snippet without fences.  Such a
+    snippet does not repeat the whole file, and has a marker or begins with a line of the file.
     """
     *_, otherwise = EDIT_FORMATS
     if detect_format(text, named=None, original=original) != otherwise:
@@ -193,8 +199,8 @@ def is_edit(text: str, original: str) -> bool:
 
 
 def read_tags(text: str, tags: TagSet) -> Tagged | None:
-    """Return the tagged parts of a message; None if it has no seam.  Raises AmbiguousTags: there are two seams;
-    NotAnEdit: the opening or closing tag is missing, or the tags are in an unknown order."""
+    """Return the tagged parts of a message; None if it has no seam.  Raises AmbiguousTags if there are two seams;
+    NotAnEdit if the opening or closing tag is missing, or the tags are in an unknown order."""
     text = text.removesuffix(APPLY_TOKEN)
     if tags.seam.search(text) is None:
         return None
@@ -226,8 +232,8 @@ def read_tags(text: str, tags: TagSet) -> Tagged | None:
 
 
 def read_other_order(text: str) -> Tagged | None:
-    """Return the tagged parts of a message with Morph's tags in any order.  None if the text has a tag too many, or
-    anything but white space between two parts."""
+    """Return the tagged parts of a message with Morph's tags in any order.  Return None if the text has a surplus tag,
+    or anything but white space between two parts."""
     tags = list(islice(TAG.finditer(text), 7))
     order = [tag["name"] for tag in tags[::2]]
     if sorted(order) not in (["code", "update"], ["code", "instruction", "update"]):
@@ -245,7 +251,7 @@ def read_other_order(text: str) -> Tagged | None:
 
 
 def _split_once(text: str, seam: re.Pattern[str]) -> tuple[str, str]:
-    """Raises AmbiguousTags unless there is exactly one seam."""
+    """Return the text before and after the seam.  Raises AmbiguousTags unless there is exactly one seam."""
     found = list(seam.finditer(text))
     if len(found) != 1:
         twice = "the file or the edit contains the tags itself, so it is not clear where each of them ends"
@@ -255,9 +261,13 @@ def _split_once(text: str, seam: re.Pattern[str]) -> tuple[str, str]:
 
 
 def expand(tagged: Tagged, max_chars: int) -> Tagged:
-    """Return the tagged parts with the code that its anchors stand for.  Code without a table is as it is.  Raises
-    NotAnEdit: the table can't be read, or lacks a placeholder; TooLarge; AmbiguousTags: the client would cut the answer
-    at a text that the file or the edit holds."""
+    """Return the tagged parts with each placeholder replaced by its line.  Code without a table stays as it is.
+
+    Raises:
+        NotAnEdit: the table can't be read, or lacks a placeholder.
+        TooLarge: the code has more than `max_chars` characters.
+        AmbiguousTags: the file or the edit holds a text at which the client would cut the answer.
+    """
     remedy = "set anchorCompaction: false in Morph's SDK"
     if not tagged.code.startswith("⟪MORPH_DEFINITIONS_BEGIN_"):
         return tagged
@@ -267,7 +277,7 @@ def expand(tagged: Tagged, max_chars: int) -> Tagged:
     try:
         lines = (line.partition("=") for line in found["table"].split("\n"))
         texts = {placeholder: json.loads('"' + text.removeprefix('"')) for placeholder, _, text in lines}
-        "".join(texts.values()).encode()  # no lone surrogates
+        "".join(texts.values()).encode()  # raises for lone surrogates
         parts = re.split(rf"(⟪M{found['space']}:\d+:[^⟪⟫]+⟫)", found["skeleton"])
         parts[1::2] = [texts[placeholder] for placeholder in parts[1::2]]
     except (ValueError, KeyError) as error:

@@ -1,7 +1,7 @@
-"""`/v1/code/apply`, the structured endpoint of Morph and Relace: its answer and errors are its own, its stream is
-OpenAI's (`openai`).
+"""Serves `/v1/code/apply`, the structured endpoint of Morph and Relace.
 
-`error` is the message here, and the other fields of an error stand beside it.
+Its answer and errors are its own; its stream is OpenAI's (`openai`).  In an error, `error` is the message, and the
+other fields stand beside it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class FlatErrors(ErrorShape):
 
     def headers(self, error: ApplyError) -> dict[str, str]:
         headers = super().headers(error)
-        if isinstance(error, Overloaded):  # what Relace's clients read of a 429
+        if isinstance(error, Overloaded):  # Relace's clients read this header of a 429
             reset = str(int(time.time()) + RETRY_AFTER_S)
             headers |= {"X-RateLimit-Limit": str(error.limit), "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}
         return headers

@@ -1,4 +1,4 @@
-"""The part of a request's path that all dialects share.
+"""Handles the part of a request's path that all dialects share.
 
 A dialect turns a body into an `ApplyRequest`, and writes the answer (`ReplyWriter`).  In between, every request goes
 through `respond`.  An error before the first byte has a status; later it is the last event of the stream.  The
@@ -34,10 +34,10 @@ SSE = "text/event-stream"
 SSE_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Tells proxies not to store or buffer a stream."""
 PARSED_AT_ONCE = 64 * 1024
-"""Larger bodies are not parsed on the event loop; at this size the slowest JSON takes 40 ms."""
+"""Larger bodies are not parsed on the event loop: at this size, the slowest JSON takes 40 ms."""
 DRAIN_FACTOR = 4
-"""An oversized body is read and dropped up to this multiple of the limit, unless it declares to be longer.  Many
-clients don't see an answer that comes while they are still sending."""
+"""An oversized body is read and dropped up to this multiple of the limit, unless it declares a larger size.  Many
+clients don't see an answer that arrives while they are still sending."""
 LARGE_CHARS = 500_000
 """Writing an answer with this much text as JSON takes ten milliseconds."""
 LARGE_EDIT_CHARS = 1000
@@ -45,8 +45,8 @@ LARGE_EDIT_CHARS = 1000
 
 
 class ReplyWriter(Protocol):
-    """Writes the answer to one request in one dialect: as JSON (`whole`), or as a stream (`frames`, possibly none, for
-    each event).  Both raise ApplyError if the dialect can't hand out the answer."""
+    """Writes the answer to one request in one dialect.  `whole` writes it as JSON, `frames` as a stream: any number of
+    frames for each event.  Both raise ApplyError if the dialect can't hand out the answer."""
 
     error_event: str
     """The name of the event that ends a stream with an error; may be empty."""
@@ -109,8 +109,13 @@ def state_of(request: Request) -> tuple[Service, Settings]:
 
 
 def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
-    """Return the request with its owner, and with the model's own name in place of an alias.  Raises TooLarge: original
-    or update have more lines than `max_lines`; UnknownModel; Unauthorized: the key has gone."""
+    """Return the request with its owner, and with the model's own name in place of an alias.
+
+    Raises:
+        TooLarge: original or update have more lines than `max_lines`.
+        UnknownModel: there is no such model.
+        Unauthorized: the key has been revoked.
+    """
     this_call().refuse_revoked()
     for name, text in (("original", wanted.original), ("update", wanted.update)):
         if (n_lines := text.count("\n") + 1) > settings.max_lines:
@@ -125,15 +130,15 @@ def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
 
 
 def model_names(settings: Settings) -> dict[str, str]:
-    """Return every model name that a request may use -> the model that it means; models first, then aliases."""
+    """Return the model of each name that a request may use; models come first, then aliases."""
     own = {name: name for name in settings.model_sources}
-    pairs = (entry.partition("=") for entry in settings.model_aliases)  # `NAME` is the service's own model
+    pairs = (entry.partition("=") for entry in settings.model_aliases)  # an alias without `=` means the default model
     return own | {alias: model or settings.model for alias, _, model in pairs if alias not in own}
 
 
 def watch_client(request: Request, give_up: Callable[[ApplyError], object]) -> asyncio.Task[None]:
-    """Return a task that calls `give_up` when the client disconnects.  If its key is revoked, that is called as well.
-    The body must have been read.  Cancel the task when the answer is out."""
+    """Return a task that calls `give_up` when the client disconnects.  A revoked key calls it as well.  The body must
+    have been read.  Cancel the task when the answer is out."""
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -165,7 +170,7 @@ async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *,
                         size = len(event.result.merged_code) + LARGE_EDIT_CHARS * n_parts
                     else:
                         size = len(event.text)
-                    # A large answer is written on another thread, as others wait for this one.
+                    # A large answer is written on another thread, as other requests wait for this one.
                     for piece in write(event) if size < LARGE_CHARS else await asyncio.to_thread(write, event):
                         yield piece
         finally:
@@ -185,7 +190,7 @@ async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *,
             yield sse_event(reply.errors.json(error), reply.error_event)
 
     rest = pieces()
-    first = await anext(rest)  # until here an error can still have a status
+    first = await anext(rest)  # up to here, an error can still have a status
     if stream:
         return StreamingResponse(guarded(), media_type=SSE, headers=SSE_HEADERS)
     await rest.aclose()

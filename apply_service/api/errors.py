@@ -1,7 +1,7 @@
-"""The HTTP status of each error, its JSON in the native dialect, and the translation of foreign errors.
+"""Gives each error its HTTP status and its JSON in the native dialect, and translates foreign errors.
 
-Native: `{"error": {code, message, value, limit, remedy}}`.  Another dialect has its own `ErrorShape` beside its routes.
-Only this module translates errors of pydantic and Starlette into those of `errors.py`.
+The native JSON is `{"error": {code, message, value, limit, remedy}}`.  Another dialect has its own `ErrorShape` beside
+its routes.  Only this module translates errors of pydantic and Starlette into those of `errors.py`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ErrorBody(_Shape):
 
 # -- out ---------------------------------------------------------------------------------------------------------------
 class ErrorShape:
-    """How a dialect tells errors: status, code, headers and JSON.  This is the native one; others differ from it."""
+    """The form of errors in a dialect: status, code, headers and JSON.  The native one; others differ from it."""
 
     model: type[BaseModel] = ErrorBody
 
@@ -87,7 +87,7 @@ class ErrorShape:
         return kind.code
 
     def headers(self, error: ApplyError) -> dict[str, str]:
-        """Return the headers of its response."""
+        """Return the headers of the response to an error."""
         headers = {}
         if isinstance(error, errors.Unauthorized):
             headers["WWW-Authenticate"] = "Bearer"
@@ -96,11 +96,11 @@ class ErrorShape:
         return headers
 
     def body(self, error: ApplyError) -> dict[str, Any]:
-        """Return the body of its response.  It can always be encoded as JSON."""
+        """Return the body of the response to an error.  It can always be encoded as JSON."""
         return {"error": details_of(error)}
 
     def json(self, error: ApplyError) -> str:
-        # ASCII only: an offending value may hold lone surrogates, which UTF-8 cannot.
+        # ASCII only: an offending value may hold lone surrogates, which UTF-8 cannot encode.
         return json.dumps(self.body(error), ensure_ascii=True)
 
     def codes_by_status(self) -> dict[int, list[str]]:
@@ -120,7 +120,7 @@ def details_of(error: ApplyError) -> dict[str, Any]:
     details: dict[str, Any] = {name: _jsonable(value) for name, value in error.as_dict().items()}
     for name in ("readings", "failures"):
         if told := getattr(error, name):
-            details[name] = told  # diffs and edits are long, and whole
+            details[name] = told  # diffs and edits are long, and are not cut
     return details
 
 
@@ -159,7 +159,7 @@ def from_validation(error: ValidationError, model: type[BaseModel]) -> ApplyErro
     findings: Sequence[Mapping[str, Any]] = error.errors(include_url=False)
     finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
     parts = [str(part) for part in finding["loc"]]
-    # pydantic names the types that it tried on the way
+    # pydantic's path also names the types that it tried
     name = ".".join(part for part in parts if part != "str" and not part.startswith("list[")) or "body"
     if finding["type"] == "extra_forbidden":
         for part in parts[:-1]:  # find the model that the unknown field is in

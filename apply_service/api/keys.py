@@ -1,4 +1,4 @@
-"""API keys: random, stored as hashes in a TOML file, compared in constant time.
+"""Reads, makes and checks API keys: random, stored as hashes in a TOML file, compared in constant time.
 
     [[key]]
     name = "ci"
@@ -6,7 +6,7 @@
     rate_limit = 600            # requests a minute; default: the setting
     concurrency_limit = 8       # requests at once; default: the setting
 
-A key is 256 random bits, so nobody can search for it by its plain SHA-256, and a salt would add nothing.
+A key is 256 random bits, so nobody can find it from its plain SHA-256, and a salt would add nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from apply_service.errors import SettingsError
 
 ANONYMOUS = "anonymous"
 MIN_KEY_CHARS = 24
-"""A key made elsewhere must have this length: a short key can be guessed from its hash."""
+"""The least length of a key that was made elsewhere, as a short key can be guessed from its hash."""
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 GOOD_KEY = re.compile(rf"[!-~]{{{MIN_KEY_CHARS},}}")
 HASH = re.compile(r"[0-9a-f]{64}")
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Key(NamedTuple):
-    """One caller.  A limit of None means that of the settings."""
+    """One caller.  A limit that is None is taken from the settings."""
 
     name: str
     sha256: str
@@ -60,7 +60,7 @@ class KeyRing(NamedTuple):
 
 
 class KeyHolder:
-    """The keys that are valid now: those of a file, which can be read again while requests are in progress."""
+    """The keys that are valid now.  Their file can be read again while requests are in progress."""
 
     def __init__(self, ring: KeyRing, path: str | None = None) -> None:
         """`path`: the file that `reload` reads."""
@@ -78,7 +78,7 @@ class KeyHolder:
 
     @contextlib.contextmanager
     def in_use(self, key: Key, revoke: Callable[[], None]) -> Iterator[None]:
-        """Call `revoke` if the key goes while the block is open."""
+        """Call `revoke` if the key is removed while the block is open."""
         use = (key, revoke)
         self._in_use.add(use)
         try:
@@ -87,8 +87,8 @@ class KeyHolder:
             self._in_use.discard(use)
 
     def reload(self, level: int = logging.WARNING) -> None:
-        """Read the file again: keys that it no longer has are refused from now on.  If it can't be used, the old keys
-        stay valid, and an error is logged.  `level`: that of the line which tells how many keys there are."""
+        """Read the file again; keys that it no longer has are refused from now on.  If the file can't be used, the old
+        keys stay valid, and an error is logged.  `level`: the log level of the line with the number of keys."""
         try:
             ring = load_keys(self._path)
         except SettingsError as error:
@@ -106,7 +106,7 @@ class KeyHolder:
 
 
 def make_key() -> str:
-    """Return a new key.  Some clients take only one that begins with `sk-`."""
+    """Return a new key.  It begins with `sk-`, which some clients demand."""
     return f"sk-apply-{secrets.token_urlsafe(32)}"
 
 
@@ -115,7 +115,7 @@ def hash_key(text: str) -> str:
 
 
 def format_entry(name: str, text: str) -> str:
-    """Return the key's entry in the file.  Raises SettingsError: the name does not match `NAME`, or the key is too
+    """Return the key's entry in the file.  Raises SettingsError if the name does not match `NAME`, or the key is too
     short or can't be sent in a header."""
     if not NAME.fullmatch(name) or name == ANONYMOUS:
         remedy = f"use up to 64 letters, digits, . _ and -; the name {ANONYMOUS} is reserved"
@@ -128,20 +128,20 @@ def format_entry(name: str, text: str) -> str:
 
 
 def hold_keys(path: str | None) -> KeyHolder | None:
-    """Do as `load_keys` does, for a server that may read the file again."""
+    """Return the keys, as `load_keys` does, for a server that may read the file again."""
     ring = load_keys(path)
     return None if ring is None else KeyHolder(ring, path)
 
 
 def hold_new_key(name: str) -> tuple[KeyHolder, str]:
-    """Return a key that is made now and stands in no file, and its text."""
+    """Return a new key that is in no file, and its text."""
     text = make_key()
     return KeyHolder(KeyRing((Key(name, hash_key(text)),))), text
 
 
 def load_keys(path: str | None) -> KeyRing | None:
-    """Return the keys in a file; None if no file is given.  Raises SettingsError: the file can't be read, has no keys,
-    or a malformed entry."""
+    """Return the keys in a file; None if no file is given.  Raises SettingsError if the file can't be read, has no
+    keys, or has a malformed entry."""
 
     def bad(message: str) -> SettingsError:
         return SettingsError(
@@ -172,7 +172,7 @@ def load_keys(path: str | None) -> KeyRing | None:
 def read_entry(entry: object) -> Key:
     """Return the key of an entry in the file.  Raises ValueError, which says what is wrong with it."""
     if not isinstance(entry, dict):
-        raise ValueError("each entry must be a table [[key]]")  # it may be a key, which no message quotes
+        raise ValueError("each entry must be a table [[key]]")  # the entry may be a key, so it is not quoted
     if unknown := sorted(entry.keys() - {"name", "sha256", *LIMITS}):
         raise ValueError(f"an entry may hold name, sha256, {', '.join(LIMITS)}, not {unknown[0]!r}")
     name, digest = entry.get("name"), entry.get("sha256")

@@ -1,13 +1,13 @@
-"""Limits on requests: how many, how many at once, how many bytes, and how long a body may take.
+"""Limits requests: how many, how many at once, how many bytes, and how long a body may take.
 
-Four limits are answered 429 with `Retry-After`: requests a minute of a key, requests at once of a key, requests at once
-of all keys, and the bytes of all their bodies.  All but the last are checked before the body is read.  No key can use
-up the share of another.  A body that takes too long is answered 408, so that slow clients can't hold their places.
-`service` limits the queues of edits, and a ticket keeps the edit's deadline.
+Four limits are answered 429 with `Retry-After`: requests of a key per minute, requests of a key at once, all requests
+at once, and the bytes of all their bodies.  All but the last are checked before the body is read.  No key can use up
+the share of another.  A body that takes too long is answered 408, so slow clients can't hold their places.  `service`
+limits the queues of edits, and a ticket keeps the edit's deadline.
 
-A refusal by key, path, method or media type comes before the body, and uvicorn would go on reading that to its end,
-whatever its length.  So the outermost layer reads a bounded part of it after the answer, because a client that is still
-sending when the connection is reset may not see the answer.  Then it lets the connection close.
+Refusals by key, path, method or media type are answered before the body is read.  uvicorn would then read the body to
+its end, whatever its length.  So the outermost layer reads only a bounded part of it and lets the connection close.
+It reads that part for clients that are still sending: they might miss the answer if the connection were reset.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from apply_service.settings import Settings
 
 UNLIMITED_PATHS = OPEN_PATHS | {"/metrics"}
 RATE_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
-"""Requests allowed a minute; how many are left; when the oldest request stops counting (seconds since 1970)."""
+"""How many requests are allowed per minute, how many are left, and when the oldest stops counting (epoch seconds)."""
 WINDOW_S = 60
 
 
 class BodyBudget:
-    """The bytes received for all requests in progress, by key."""
+    """Counts the bytes received for all requests in progress, by key."""
 
     def __init__(self, settings: Settings) -> None:
         self._max_body_bytes = settings.max_body_bytes
@@ -55,8 +55,8 @@ class BodyBudget:
 
     @contextlib.contextmanager
     def counted(self, key: str, receive: Receive) -> Iterator[Receive]:
-        """`receive`, with its bytes counted until the block ends.  It raises Overloaded."""
-        n_held = 0  # `read_call` drops what exceeds the largest body
+        """Yield `receive`, with its bytes counted until the block ends.  It raises Overloaded."""
+        n_held = 0  # at most the largest body: `read_call` drops the rest
 
         async def receive_counted() -> Message:
             nonlocal n_held
@@ -75,11 +75,11 @@ class BodyBudget:
             yield receive_counted
         finally:
             self._held[key] -= n_held
-            self._held += Counter()  # keys that hold nothing are no callers
+            self._held += Counter()  # removes keys with a count of 0, which are no callers
 
 
 class LimitMiddleware:
-    """Raises RateLimited, Overloaded or RequestTimeout, else tells in headers how many requests are left."""
+    """Raises RateLimited, Overloaded or RequestTimeout; otherwise tells in headers how many requests are left."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class LimitMiddleware:
         budget: BodyBudget | None = None,
         methods: frozenset[str] | None = None,
     ) -> None:
-        """`budget`: shared with others.  `methods`: the HTTP methods that count; None: all."""
+        """`budget`: shared with other apps.  `methods`: the HTTP methods that count; None for all."""
         self._app = app
         self._budget = budget or BodyBudget(settings)
         self._methods = methods
@@ -127,10 +127,10 @@ class LimitMiddleware:
             yield
         finally:
             self._in_flight[key.name] -= 1
-            self._in_flight += Counter()  # keys without a request are no callers
+            self._in_flight += Counter()  # removes keys with a count of 0, which are no callers
 
     def _count(self, call: HttpCall, n_edits: int = 1) -> None:
-        """Count that many more requests of the key.  Raises RateLimited, and counts none, if fewer are left."""
+        """Count this many more requests of the key.  If fewer are left, raise RateLimited and count none."""
         limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:
             return
@@ -150,15 +150,15 @@ class LimitMiddleware:
             )
 
     def _last_minute(self, key: Key) -> deque[float]:
-        """When the key's requests that still count came, the oldest first, by the clock that nobody sets."""
+        """Return the times of the key's requests that still count, the oldest first, by the monotonic clock."""
         times, start = self._times[key.name], time.monotonic() - WINDOW_S
         while times and times[0] < start:
             times.popleft()
         return times
 
     def _tell_rate(self, call: HttpCall) -> float:
-        """Put the key's rate, if it has a limit, into the headers.  Returns how many seconds the oldest request counts
-        on."""
+        """Write the key's rate into the headers, if it is limited.  Return how many more seconds its oldest request
+        counts."""
         limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:
             return 0.0
@@ -178,7 +178,7 @@ def _overloaded(who: str, n_requests: int, limit: int) -> Overloaded:
 
 
 def _in_time(receive: Receive, timeout_s: float) -> Receive:
-    """`receive` with a deadline for the whole body.  It raises RequestTimeout."""
+    """Return `receive` with a deadline for the whole body.  It raises RequestTimeout."""
     deadline: float | None = asyncio.get_running_loop().time() + timeout_s
 
     async def receive_in_time() -> Message:
@@ -187,7 +187,7 @@ def _in_time(receive: Receive, timeout_s: float) -> Receive:
             async with asyncio.timeout_at(deadline):
                 message = await receive()
         except TimeoutError:
-            this_call().headers["Connection"] = "close"  # the rest of the body is not waited for
+            this_call().headers["Connection"] = "close"  # nobody waits for the rest of the body
             why = f"the request body did not arrive within {timeout_s:g} seconds"
             remedy = "check the connection and send the request again, or raise body_timeout_s"
             raise RequestTimeout(why, value=timeout_s, limit=timeout_s, remedy=remedy) from None
@@ -198,17 +198,17 @@ def _in_time(receive: Receive, timeout_s: float) -> Receive:
     return receive_in_time
 
 
-# -- bodies that an answer did not wait for ----------------------------------------------------------------------------
+# -- bodies that were not read before the answer -----------------------------------------------------------------------
 KEPT_BYTES = 64 * 1024
-"""With so little left of a body, the connection stays open for the next request: uvicorn reads the rest."""
+"""If at most this much of a body is left, the connection stays open for the next request: uvicorn reads the rest."""
 LINGER_BYTES = 1024 * 1024
 """How much of a larger body is read and dropped after the answer."""
 LINGER_S = 3.0
-"""How long that may take."""
+"""How long reading it may take."""
 
 
 def declared_bytes(headers: Headers) -> float:
-    """Return the length that a request declares for its body; infinite where it sends chunks until it ends."""
+    """Return the length that a request declares for its body; infinite if it is sent in chunks."""
     if "transfer-encoding" in headers:
         return math.inf
     length = headers.get("content-length", "")
@@ -216,7 +216,7 @@ def declared_bytes(headers: Headers) -> float:
 
 
 class UnreadBodies:
-    """Closes the connection where an answer leaves much of its request's body unread."""
+    """Closes the connection if an answer leaves much of its request's body unread."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -242,7 +242,7 @@ class UnreadBodies:
             if not is_closing or message["type"] != "http.response.body" or message.get("more_body", False):
                 await send(message)
                 return
-            await send({**message, "more_body": True})  # the client has its whole answer; the connection stays
+            await send({**message, "more_body": True})  # the client now has its answer; the end comes below
             n_read = 0
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LINGER_S):

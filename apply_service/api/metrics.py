@@ -1,7 +1,7 @@
-"""The metrics of `/metrics`, for Prometheus.
+"""Counts the metrics of `/metrics`, for Prometheus.
 
-They are counted when a ticket ends (`observe_ticket`) and when the answer to an HTTP request has been sent
-(`observe_call`).  Labels come from fixed sets, never from the text of a request.
+They are counted when a ticket (an edit in the queue) ends (`observe_ticket`), and when the answer to an HTTP request
+has been sent (`observe_call`).  Labels come from fixed sets, never from the text of a request.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Metrics:
 
 
 def stage_seconds(result: ApplyResult) -> dict[str, float]:
-    """Return seconds of an edit by stage; prefill, decode and draft lie within `decide`."""
+    """Return the seconds of each stage of an edit; prefill, decode and draft are parts of `decide`."""
     stages = {name.removesuffix("_s"): seconds for name, seconds in result.timings_s.items()}
     if result.model is not None:
         stats = result.stats

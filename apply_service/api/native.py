@@ -1,7 +1,7 @@
-"""The native dialect: `POST /v1/apply` (JSON in, JSON or server-sent events out) and `POST /v1/apply/batch`.
+"""Serves the native dialect: `POST /v1/apply` (JSON in, JSON or server-sent events out) and `POST /v1/apply/batch`.
 
 A batch is answered as a whole.  It is cancelled if the client goes away.  A malformed request is an error with a
-status; what goes wrong with one file of a batch is reported at that file.
+status; an error of one file of a batch is reported at that file.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class NativeReply:
         return NativeAnswer.of(result, with_bytes=self._with_bytes).model_dump_json()
 
     def frames(self, event: ApplyEvent) -> Iterator[bytes]:
-        """Hunks and verdicts come before the final event, which repeats them, so that clients can show them one by
-        one."""
+        """Yield the frames of an event.  Hunks and verdicts come before the final event, which repeats them, so that
+        clients can show them one by one."""
         if not isinstance(event, FinalEvent):
             passes = [one._asdict() for one in event.passes]
             yield sse_event(json.dumps({"text": event.text, "passes": passes}, ensure_ascii=False), "token")
@@ -60,9 +60,10 @@ class NativeReply:
 
 @router.post(**documented("/v1/apply", NativeRequest, NativeAnswer, EVENTS), summary="Apply one edit to one file")
 async def apply(request: Request) -> Response:
-    """With `stream: true`: `token` events (`{text, passes}`: the merged text piece by piece, **provisional**: only the
-    final event is an answer), then `hunk` events (`{hunk, edits}`) and `verdict` events, which say what the final event
-    says, and one `final` event (the answer as below); or at any time one `error` event (the error body).
+    """With `stream: true`, the answer is a stream of events.  First come `token` events (`{text, passes}`) with the
+    merged text piece by piece.  They are **provisional**: only the final event is an answer.  Then come `hunk` events
+    (`{hunk, edits}`) and `verdict` events, which the final event repeats, and one `final` event (the answer as below).
+    At any time, an `error` event (the error body) may end the stream.
     """
     call = await read_call(request, NativeRequest.parse)
     reply = NativeReply(with_bytes=call.original_b64 is not None)
@@ -87,13 +88,13 @@ async def repair(request: Request) -> Response:
     summary="Apply edits to several files, or one patch over all of them",
 )
 async def batch(request: Request) -> Response:
-    """The status is 200 whenever the batch could be tried; what became of it is `status`, and what became of
-    each file stands at the file. A verdict of severity error fails its file unless `on_verdict` accepts it. Without a
-    result nothing of a file is handed out, its verdicts aside."""
+    """The status is 200 whenever the batch could be tried. The field `status` tells what became of the batch, and each
+    file tells what became of it. A verdict of severity error fails its file unless `on_verdict` accepts it. A file
+    without a result has nothing but its verdicts."""
     service, settings = state_of(request)
     call = await read_call(request, partial(BatchRequest.parse, max_edits=settings.max_batch_edits))
     if len(call.edits or []) > 1:
-        this_call().count_edits(len(call.edits or []) - 1)  # the first one counts already
+        this_call().count_edits(len(call.edits or []) - 1)  # the request itself was counted as the first
 
     async def apply_batch() -> BatchResult:
         if call.edits is not None:
@@ -104,7 +105,7 @@ async def batch(request: Request) -> Response:
         texts = [patch.patch, *(source.text for source in patch.files)]
         for text in texts:
             admissible(ApplyRequest(text), settings)
-        n_chars = sum(map(len, texts))  # in a process beside the engine, where there are any
+        n_chars = sum(map(len, texts))  # decides whether it runs in a worker process
         return await service.call(partial(apply_patch_request, patch), n_chars, timeout_s=settings.default_timeout_s)
 
     work, ends = asyncio.create_task(apply_batch()), list[ApplyError]()

@@ -1,11 +1,11 @@
-"""OpenAI's chats, completions and models.
+"""Serves OpenAI's chats, completions and models.
 
 `/v1/chat/completions` and `/v1/apply/chat/completions` take Morph's tags or a prediction, `/v1/apply/completions` takes
 a chat with Mercury's tags, `/v1/completions` a tagged prompt.  `chat_edit` reads the edit.
 
-Clients of these paths do not look at verdicts, so an answer with an error of a check is refused (`refuse_unseen`).  A
-stream holds its text back until nothing can replace it: another strategy, or the original's line ends, may change
-it before.  With `stream_at_once`, a stream whose text is not the answer ends in an error and has no finish reason.
+Clients of these paths do not look at verdicts, so an answer is refused if a check found an error (`refuse_unseen`).  A
+stream sends no text before it is certain: another strategy may replace it, and so may the original's line ends.  With
+`stream_at_once` it sends text at once.  If that text is not the answer, it ends in an error and has no finish reason.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ApplyOptions(EditOptions):
 
 
 class EditBody(RequestModel):
-    """What all bodies of these dialects have."""
+    """The fields of all bodies of these dialects."""
 
     model: str | None = Field(None, description="Model by name or alias; left out, the service's own.")
     stream: bool | None = Field(None, description="Answer as server-sent events: OpenAI's chunks.")
@@ -103,7 +103,7 @@ class EditBody(RequestModel):
 
     @property
     def token_limit(self) -> int | None:
-        """A longer answer is refused."""
+        """The most tokens; a longer answer is refused."""
         return None
 
     @property
@@ -113,7 +113,7 @@ class EditBody(RequestModel):
 
     @property
     def most_choices(self) -> int:
-        """The most readings of the edit that are wanted."""
+        """How many readings of the edit the client wants at most."""
         return 1
 
 
@@ -149,7 +149,7 @@ class ChatMessage(_Content):
 
 
 class OpenAIBody(EditBody):
-    """The fields of all of OpenAI's bodies.  Those without effect say nothing about a merge; clients send some of them
+    """The fields of all of OpenAI's bodies.  Fields without effect say nothing about a merge; clients send some of them
     by default."""
 
     temperature: float | None = Field(None, ge=0.0, le=2.0, description="0, the default, is greedy.")
@@ -207,7 +207,7 @@ class CompletionFields(OpenAIBody):
 
     @property
     def sampling(self) -> dict[str, Any]:
-        return {**super().sampling, "seed": (self.seed or 0) & MAX_SEED}  # OpenAI's may be negative
+        return {**super().sampling, "seed": (self.seed or 0) & MAX_SEED}  # OpenAI's seeds may be negative
 
 
 class TextFormat(RequestModel):
@@ -275,7 +275,7 @@ OPENAI_CODES: Mapping[type[ApplyError], tuple[str, str]] = {
     UnknownModel: ("model_not_found", ""),
     ContextLimitExceeded: ("context_length_exceeded", "This model's maximum context length is {limit} tokens: "),
 }
-"""Where OpenAI has a code of its own for an error; and how its message begins, as some clients go by the words."""
+"""Errors for which OpenAI has a code of its own.  The second text begins the message, as some clients look for it."""
 
 
 class OpenAIErrorDetail(ErrorDetail):
@@ -293,13 +293,13 @@ class OpenAIErrorBody(BaseModel):
 
 
 class OpenAIErrors(ErrorShape):
-    """Errors as OpenAI tells them, with its codes and statuses, so that its SDKs raise their own classes.  The message
+    """The form of OpenAI's errors, with its codes and statuses, so that its SDKs raise their own classes.  The message
     includes the remedy, because clients show only the message."""
 
     model = OpenAIErrorBody
 
     def status(self, kind: type[ApplyError]) -> int:
-        """OpenAI has 400 where the native API has 422, and for a context that is too long."""
+        """Return OpenAI's status: 400 for a context that is too long, and for all that is 422 in the native API."""
         status = super().status(kind)
         return 400 if status == 422 or issubclass(kind, ContextLimitExceeded) else status
 
@@ -319,12 +319,12 @@ OPENAI = OpenAIErrors()
 ERRORS: Mapping[str, ErrorShape] = dict.fromkeys(
     (f"/v1/{base}{name}" for base in ("", "apply/") for name in ("chat/", "completions", "models")), OPENAI
 )
-"""The paths of this dialect, known or not, by how they begin."""
+"""The beginnings of this dialect's paths, also of unknown ones."""
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
 class PromptDetails(AnswerPart):
-    """What was read of the prompt."""
+    """How much of the prompt was cached."""
 
     cached_tokens: int | None = Field(description="Prompt tokens whose keys and values were already there.")
 
@@ -339,7 +339,7 @@ class CompletionDetails(AnswerPart):
 
 
 class Usage(AnswerPart):
-    """Counts of the decode; all 0 where no model took part; details are null where a remote server reported none."""
+    """Counts of the decode; all 0 if no model took part; details are null if a remote server reported none."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -381,8 +381,8 @@ def report_of(result: ApplyResult) -> dict[str, Any]:
 
 
 def how_sure(result: ApplyResult) -> dict[str, str]:
-    """Return what clients that see the text alone can look at: the confidence, `unknown` where nobody counted it, and
-    what may be wrong, `none` where nothing was found."""
+    """Return two texts for clients that see only the file: the confidence (`unknown` if nobody measured it), and what
+    may be wrong (`none` if nothing was found)."""
     is_determined = result.confidence is None and result.strategy == "exact" and result.certainty is Certainty.CERTAIN
     known = "unknown" if result.confidence is None else f"{result.confidence:.4f}"
     found = [verdict for verdict in result.verdicts if verdict.severity in ("warning", "error")]
@@ -410,7 +410,7 @@ class OpenAIReply:
         self._head = {"id": name, "created": created, "model": call.model or settings.model}
         asked = call.apply_service.stream_at_once
         at_once = settings.stream_at_once if asked is None else asked
-        # Decoded text has LF line ends and no byte-order mark, so it would not be such a file's answer.
+        # Decoded text has LF line ends and no byte-order mark, so for such a file it is not the answer.
         self._at_once = at_once and "\r" not in edit.original and not edit.original.startswith("\ufeff")
         self._sent = ""
         self._is_open = False
@@ -420,8 +420,8 @@ class OpenAIReply:
         return json.dumps(self._answer(result), ensure_ascii=False)
 
     def choices(self, first: ApplyResult, others: Sequence[ApplyResult]) -> str:
-        """Return the whole answer with a choice for each result, but for others that may not be handed out.  Beside
-        others the first may be in doubt: the client chooses."""
+        """Return the whole answer with a choice for each result.  Results that may not be handed out are left out.  If
+        there are others, the first may be in doubt: the client chooses."""
         shown = [one for one in others if not self._refused(one)]
         self.refuse_unseen(first, is_chosen=bool(shown))
         answer = self._answer(first)
@@ -453,10 +453,15 @@ class OpenAIReply:
             yield from self._ending(event.result)
 
     def refuse_unseen(self, result: ApplyResult, *, is_chosen: bool = False) -> None:
-        """Refuse a result that these clients would write to a file although they should not; of any other, tell in
-        headers how sure it is.  `is_chosen`: the client chooses, so that a doubt is no reason.  Raises Truncated: it
-        has more tokens than allowed; CheckFailed: a check found an error, or the result is more likely wrong than
-        right, and `on_verdict` does not say `warn`."""
+        """Refuse a result that these clients should not write to a file.  Otherwise tell in headers how sure it is.
+
+        `is_chosen`: the client chooses, so a doubt is no reason to refuse.
+
+        Raises:
+            Truncated: the result has more tokens than allowed.
+            CheckFailed: a check found an error, or the result is more likely wrong than right, and `on_verdict` does
+                not say `warn`.
+        """
         n_tokens, limit = result.stats.completion_tokens, self._call.token_limit
         if limit is not None and n_tokens > limit:
             message = "the merged file has more tokens than were allowed"
@@ -505,7 +510,7 @@ class OpenAIReply:
         yield DONE
 
     def _chunk(self, said: Mapping[str, object] | None, finish_reason: str | None = None, **more: Any) -> bytes:
-        """Return a chunk with one choice that says this, or with no choice."""
+        """Return a chunk with one choice that holds `said`; with no choice if that is None."""
         choices = [] if said is None else [{"index": 0, **said, "finish_reason": finish_reason, "logprobs": None}]
         kind = f"{CHAT}.chunk" if self._is_chat else TEXT
         return sse_event(json.dumps({**self._head, "object": kind, "choices": choices, **more}, ensure_ascii=False))
@@ -531,15 +536,15 @@ CHAT_SUMMARY = "Apply one edit, asked as a chat"
 )
 @router.post(**documented("/v1/chat/completions", ChatRequest, CompletionAnswer, EVENTS, OPENAI), summary=CHAT_SUMMARY)
 async def chat(request: Request) -> Response:
-    """The user message holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted;
-    or `prediction` is the file and the user message the edit. Anything else is refused: `not_an_edit`. With `stream:
-    true`: chunks, then `[DONE]`; the text is held back until nothing can replace it any more."""
+    """The user message holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted.
+    Or `prediction` is the file and the user message the edit. Anything else is refused: `not_an_edit`. With `stream:
+    true`, chunks come, then `[DONE]`; text is sent only when nothing can replace it any more."""
     return await apply_chat(request, ChatRequest, OpenAIReply)
 
 
 @router.post(**documented("/v1/apply/completions", ChatRequest, CompletionAnswer, EVENTS, OPENAI), summary=CHAT_SUMMARY)
 async def mercury_chat(request: Request) -> Response:
-    """As chat completions, tagged `<|original_code|>FILE<|/original_code|>` and
+    """As chat completions, with other tags: `<|original_code|>FILE<|/original_code|>` and
     `<|update_snippet|>EDIT<|/update_snippet|>`, each tag on a line of its own.
     """
     return await apply_chat(request, ChatRequest, OpenAIReply, MERCURY)
@@ -557,7 +562,7 @@ async def completion(request: Request) -> Response:
 async def apply_chat(
     request: Request, body: type[OpenAIBody], reply: type[OpenAIReply], tags: TagSet = MORPH
 ) -> Response:
-    """Read the edit in a chat, apply it and answer, with one deadline for all of it."""
+    """Read the edit in a chat, apply it and answer, all within one deadline."""
     call = await read_call(request, body.parse)
     service, settings = state_of(request)
     header, extralong = EXTRALONG
@@ -589,10 +594,10 @@ async def apply_edit(
 
 
 async def respond_with_choices(request: Request, wanted: ApplyRequest, reply: OpenAIReply, most: int) -> Response:
-    """Admit the request and answer it and its other readings.  A program applies these, within the same deadline.  Each
-    choice that is wanted counts against the key's rate limit.  Raises ApplyError."""
+    """Admit the request, and answer it with its other readings as choices.  A program applies these, within the same
+    deadline.  Each choice that is wanted counts against the key's rate limit.  Raises ApplyError."""
     service, settings = state_of(request)
-    this_call().count_edits(most - 1)  # the first one counts already
+    this_call().count_edits(most - 1)  # the request itself was counted as the first
     deadline, results, gone = Deadline(wanted.timeout_s), list[ApplyResult](), list[ApplyError]()
     ticket = service.submit(admissible(wanted, settings))
 
@@ -610,7 +615,7 @@ async def respond_with_choices(request: Request, wanted: ApplyRequest, reply: Op
                 raise gone[0]
             again = replace(wanted, reading=one.id, strategy="exact", timeout_s=left_s)
             ticket = service.submit(admissible(again, settings))
-            with contextlib.suppress(ResultError):  # it is no choice then
+            with contextlib.suppress(ResultError):  # a reading that fails is no choice
                 results.append(await ticket.result_async())
     finally:
         watcher.cancel()

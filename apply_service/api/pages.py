@@ -1,9 +1,9 @@
-"""The two pages for browsers, and what browsers are told about all answers.
+"""Serves the two pages for browsers, and tells browsers what any answer may do.
 
-`/docs` is the OpenAPI description as HTML.  `/` is the playground: four files of the folder `playground`, as they are.
-It calls the native dialect like any client, with a key where keys are set.  Neither page loads anything from elsewhere.
-Any answer may be opened as a page, and may quote what a user sent.  So the browser is told to run nothing but the
-pages' own scripts, and to make no markup from text.
+`/docs` is the OpenAPI description as HTML.  `/` is the playground: four files of the folder `playground`, unchanged.
+It calls the native dialect like any client, with a key if the server has keys.  Neither page loads anything from
+elsewhere.  Any answer may be opened as a page, and may quote what a user sent.  So headers tell the browser to run
+nothing but the pages' own scripts, and to make no markup from text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLOSED: Mapping[str, str] = {
     "form-action": "'none'",
     "frame-ancestors": "'none'",
 }
-"""The policy of an answer that is no page: it loads and runs nothing, and no other page shows it in a frame."""
+"""The policy of an answer that is no page: it loads and runs nothing, and no other page can show it in a frame."""
 
 
 def policy_headers(**allowed: str) -> dict[str, str]:
@@ -43,7 +43,7 @@ def policy_headers(**allowed: str) -> dict[str, str]:
 
 
 NO_PAGE = policy_headers()
-"""The headers of every answer that has none of its own."""
+"""The headers of every answer that sets none itself."""
 
 # -- the description ---------------------------------------------------------------------------------------------------
 STYLE = """
@@ -105,7 +105,7 @@ PLAYGROUND_HEADERS = {
 
 
 def playground_routers(settings: Settings) -> list[APIRouter]:
-    """Return the routes of the playground; none where it is switched off."""
+    """Return the routes of the playground; empty if it is switched off."""
     if not settings.has_playground:
         return []
     router, folder = APIRouter(), files(__package__) / "playground"

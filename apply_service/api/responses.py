@@ -1,8 +1,8 @@
-"""`POST /v1/responses`: OpenAI's Responses in their simplest form, one tagged message in and one text out.
+"""Serves `POST /v1/responses`: OpenAI's Responses in their simplest form, one tagged message in and one text out.
 
-Nothing is stored.  The edit is read as that of a chat (`chat_edit`).  A client that declares the tool `apply_patch`
-gets the edit as a call of it, and no file.  Streams hold their text back, and errors are those of OpenAI's other paths
-(`openai`).
+Nothing is stored.  `chat_edit` reads the edit, as it reads that of a chat.  A client that declares the tool
+`apply_patch` gets the edit as a call of that tool, and no file.  `openai` says when streams send their text, and what
+errors look like.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ResponsesRequest(OpenAIBody):
 
 
 class ResponsesAnswer(AnswerPart):
-    """The merged file as a response of OpenAI's; fields that OpenAI has besides are at their defaults."""
+    """The merged file as one of OpenAI's responses; OpenAI's other fields have their defaults."""
 
     id: str
     object: Literal["response"]
@@ -175,7 +175,7 @@ class ResponsesReply(OpenAIReply):
         return {**self._fixed, "status": "completed", "output": output, **more}
 
     def _call_of(self, result: ApplyResult) -> dict[str, Any] | None:
-        """Return the edit as a call of `apply_patch`; None where it is not wanted, or nothing changes."""
+        """Return the edit as a call of `apply_patch`; None if the client does not want one or nothing changes."""
         if not (isinstance(self._call, ResponsesRequest) and self._call.wants_call):
             return None
         path = self._call.apply_service.path or "file"
@@ -214,6 +214,6 @@ class ResponsesReply(OpenAIReply):
     **documented(PATH, ResponsesRequest, ResponsesAnswer, EVENTS, OPENAI), summary="Apply one edit, as a response"
 )
 async def responses(request: Request) -> Response:
-    """The input holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted;
-    anything else is refused: `not_an_edit`."""
+    """The input holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted.
+    Anything else is refused: `not_an_edit`."""
     return await apply_chat(request, ResponsesRequest, ResponsesReply)

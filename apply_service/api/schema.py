@@ -1,4 +1,4 @@
-"""The fields of native requests and of batches, and their translation into the service's own requests.
+"""Defines the fields of native requests and batches, and turns them into the service's own requests.
 
 The command line reads `--request -` and `--batch` with the same models, so this module does not import the HTTP
 framework.  The other dialects use `EditOptions`.
@@ -36,8 +36,8 @@ class RequestModel(BaseModel):
 
     @classmethod
     def parse(cls, body: bytes | str) -> Self:
-        """Return the request in a JSON text.  Raises UnknownField, InvalidField, BadEncoding, which name field, value
-        and range."""
+        """Return the request in a JSON text.  Raises UnknownField, InvalidField, BadEncoding; they name the field, the
+        value and the range."""
         try:
             return cls.model_validate_json(body)
         except ValidationError as error:
@@ -71,7 +71,7 @@ class SourceFields(RequestModel):
             return SourceText.of(self.original, self.encoding)
         try:
             data = base64.b64decode(self.original_b64 or "", validate=True)
-        except ValueError as error:  # binascii's own, and another one for what is not ASCII
+        except ValueError as error:  # binascii raises a subclass, and ValueError itself for text beyond ASCII
             message = f"original_b64 is not base64: {error}"
             raise InvalidField(message, value="original_b64", remedy="send standard base64") from error
         return decode(data, self.encoding)
@@ -134,7 +134,7 @@ class NativeRequest(EditOptions, EditTexts):
 
     @classmethod
     def parse(cls, body: bytes | str) -> Self:
-        """Do as `RequestModel.parse` does.  The file must be given in exactly one form."""
+        """Return the request, as `RequestModel.parse` does.  The file must be given in exactly one form."""
         call = super().parse(body)
         call.refuse_unclear()
         return call
@@ -147,8 +147,8 @@ class NativeRequest(EditOptions, EditTexts):
         self.refuse_unclear()
 
     def to_request(self) -> ApplyRequest:
-        """Return the service's own request.  Raises InvalidField: the bytes are not base64; BadEncoding: they are not
-        in that encoding."""
+        """Return the service's own request.  Raises InvalidField if the bytes are not base64, BadEncoding if they are
+        not in the named encoding."""
         source = self.read()
         values = self.model_dump(exclude={*FORMS, "encoding", "stream"})
         return ApplyRequest(original=source.text, encoding=source.encoding, **values)
@@ -162,7 +162,7 @@ class BatchFile(SourceFields):
     base_sha256: Sha256 | None = Field(None, description="Hash of the bytes that the patch was made for.")
 
     def to_source(self) -> PatchSource:
-        """Raises InvalidField, BadEncoding or StaleBase."""
+        """Return the file for the patch.  Raises InvalidField, BadEncoding or StaleBase."""
         source = self.read()
         found = hash_of(source.text, source)
         if self.base_sha256 is not None and self.base_sha256.lower() != found:
@@ -193,7 +193,8 @@ class BatchRequest(RequestModel):
 
     @classmethod
     def parse(cls, body: bytes | str, max_edits: int | None = None) -> Self:
-        """Do as `RequestModel.parse` does; also raises UnsupportedParameter, and TooLarge for more than `max_edits`."""
+        """Return the batch, as `RequestModel.parse` does.  Also raises UnsupportedParameter, and TooLarge if it has
+        more than `max_edits`."""
         call = super().parse(body)
         if (call.edits is None) == (call.patch is None):
             message = f"the batch has {'neither `edits` nor' if call.patch is None else 'both `edits` and'} a `patch`"
@@ -211,17 +212,17 @@ class BatchRequest(RequestModel):
         return call
 
     def to_requests(self) -> list[ApplyRequest]:
-        """Return the service's own requests.  Raises InvalidField or BadEncoding, naming the edit."""
+        """Return the service's own requests.  Raises InvalidField or BadEncoding, which name the edit."""
         return _each("edits", self.edits or [], NativeRequest.to_request)
 
     def to_patch(self) -> PatchRequest:
-        """Return the patch and its files.  Raises InvalidField, BadEncoding or StaleBase, naming the file."""
+        """Return the patch and its files.  Raises InvalidField, BadEncoding or StaleBase, which name the file."""
         sources = _each("files", self.files, BatchFile.to_source)
         return PatchRequest(self.patch or "", tuple(sources), self.mode, self.on_verdict, self.diff)
 
 
 def _each(name: str, items: Iterable[T], work: Callable[[T], R]) -> list[R]:
-    """Return the results of `work`.  Its errors get the name of the edit or file in front."""
+    """Return the results of `work`.  The messages of its errors begin with the name of the edit or file."""
     done = []
     for number, item in enumerate(items):
         try:

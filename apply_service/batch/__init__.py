@@ -1,4 +1,4 @@
-"""Several files in one request: what is asked and what became of it, as values that clients share.
+"""Defines a request for several files, and its answer, as values that clients share.
 
 `edits` asks the service for each file, `patch` applies one patch to all.  A file fails by an error, or by a verdict
 that the caller does not accept; its verdicts are reported either way.
@@ -14,7 +14,7 @@ from apply_service.errors import ApplyError, CheckFailed
 from apply_service.types import ApplyResult, Verdict, is_refused
 
 BatchMode = Literal["all_or_nothing", "independent"]
-"""One file that fails withholds every result, or each file stands for itself."""
+"""Whether one failed file withholds every result, or each file stands for itself."""
 BatchStatus = Literal["applied", "partial", "refused"]
 ItemStatus = Literal["ok", "failed", "withheld"]
 FileAction = Literal["create", "modify", "delete", "rename", "copy", "mode"]
@@ -22,7 +22,7 @@ FileAction = Literal["create", "modify", "delete", "rename", "copy", "mode"]
 
 @dataclass(frozen=True, slots=True)
 class PatchSource:
-    """A file as it is before the patch."""
+    """A file as it was before the patch."""
 
     path: str
     text: str
@@ -45,25 +45,25 @@ class BatchItem:
     """One file of a batch."""
 
     path: str | None
-    """Its name after; of a deleted file its name before.  None where the request named none."""
+    """Its name afterwards; a deleted file keeps its old name.  None if the request named none."""
     action: FileAction
     status: ItemStatus
     verdicts: tuple[Verdict, ...] = ()
     result: ApplyResult | None = None
-    """None of a deleted file, and where the file failed or the batch was withheld."""
+    """None for a deleted or failed file, and if the batch was withheld."""
     error: ApplyError | None = None
     source: str | None = None
-    """Its name before; None of a new file."""
+    """Its name before; None for a new file."""
     new_mode: str | None = None
-    """git's mode (`100755`), where a patch sets one."""
+    """git's mode (`100755`), if a patch sets one."""
     diff: str | None = None
-    """The whole change as a diff, names and mode included, where it was asked for; the result's own is None."""
+    """The whole change as a diff with names and mode, if it was asked for; the result's own diff is then None."""
 
     @classmethod
     def of(
         cls, path: str | None, answer: ApplyResult | ApplyError, rules: Mapping[str, str], *, is_new: bool
     ) -> BatchItem:
-        """Return the item of an edit of one file: its answer, judged by the rules, or why there is none."""
+        """Return the item for an edit of one file: its answer, judged by the rules, or the error."""
         item = cls(path, "create" if is_new else "modify", "ok", source=None if is_new else path)
         if isinstance(answer, ApplyError):
             return replace(item, status="failed", error=answer)
@@ -71,7 +71,7 @@ class BatchItem:
         return replace(item, verdicts=answer.verdicts, result=result, diff=answer.diff).judged(rules)
 
     def judged(self, on_verdict: Mapping[str, str]) -> BatchItem:
-        """Return the item, failed where it has a verdict that the rules do not accept."""
+        """Return the item.  It has failed if it has a verdict that the rules do not accept."""
         failed = [verdict for verdict in self.verdicts if is_refused(verdict.check, verdict.severity, on_verdict)]
         if not failed:
             return self
@@ -85,14 +85,15 @@ class BatchItem:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The terminal answer to a batch.  Items stand in the order of the request, or of the patch."""
+    """The terminal answer to a batch.  Items have the order of the request, or of the patch."""
 
     mode: BatchMode
     items: tuple[BatchItem, ...]
 
     @classmethod
     def of(cls, mode: BatchMode, items: Sequence[BatchItem]) -> BatchResult:
-        """Return the items as they are, or none of their results where all or nothing was asked for and one failed."""
+        """Return the result with these items.  If all or nothing was asked for and one failed, all results are left
+        out."""
         if mode == "all_or_nothing" and any(item.status == "failed" for item in items):
             items = [
                 replace(item, status="withheld", result=None, diff=None) if item.status == "ok" else item
@@ -102,7 +103,7 @@ class BatchResult:
 
     @property
     def status(self) -> BatchStatus:
-        """`applied`: every file is ok.  `refused`: none is.  `partial`: some are, where files are independent."""
+        """The outcome: `applied` if every file is ok, `refused` if none is, else `partial` (independent files only)."""
         n_ok = sum(item.status == "ok" for item in self.items)
         if n_ok == len(self.items):
             return "applied"

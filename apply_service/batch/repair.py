@@ -1,7 +1,7 @@
-"""Mends a failed call: the same kind of call, with quotes that fit the file as it is.
+"""Mends a failed call: writes the same kind of call with quotes that fit the file as it is.
 
-What the call does to the file, its misquoted parts made to the file's own lines, is written anew.  Nothing is guessed:
-a part without a `next` is the error that it was.
+Misquoted parts are applied to the file's own lines, and the call is written anew from the result.  Nothing is guessed:
+if a part has no `next` (an edit that would fit), its error stays.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class RepairedCall:
     """A call that fits the file."""
 
     update: str
-    """The call, as it was where it fits already."""
+    """The mended call; the call as it was sent if it fitted."""
     format: str
     fits: bool
-    """Whether it did."""
+    """Whether the call fitted as it was sent."""
     mended: tuple[str, ...]
     """The parts whose quotes were mended."""
     already_applied: bool
@@ -35,10 +35,10 @@ class RepairedCall:
 
 
 def repair_call(request: ApplyRequest) -> RepairedCall:
-    """Return the call of a request as it fits the request's file.
+    """Return the request's call with quotes that fit the request's file.
 
-    Raises ApplyError: as the edit itself, with `failures`, where a part can't be mended; UnsupportedParameter: its
-    format quotes nothing.
+    Raises NeedsMoreContext with `failures` if a part can't be mended, UnsupportedParameter if the call's format quotes
+    nothing, and any other ApplyError that the edit itself raises.
     """
     request = replace(request, strategy="exact", reading=None)
     runtime = Runtime(no_target)

@@ -1,11 +1,12 @@
-"""Several files in one request: edits that the service answers together, or one patch that the program applies alone.
+"""Edits several files in one request: the service answers edits together, or a program applies one patch alone.
 
-Edits are submitted at once, so that they share the engine's passes; what the queue does not hold waits here for the
-first ones to end.
+Edits are submitted at once, so that they share the engine's passes.  If the queue does not have room for all, the rest
+wait here until the first ones end.
 
-A unified diff or V4A patch says what happens to files as a whole (`formats.patch`); of any other format each file that
-the reply names gets its own part of it, as a request of its own would.  A file whose part does not fit for sure fails
-with the anchor that was not found; no model is asked.  To have one decide, send the patch as the `update` of an edit.
+A unified diff or V4A patch tells what happens to files as a whole (`formats.patch`).  In a reply of another format,
+each file that it names has its own part, which is applied as in a request of its own.  A file whose part does not
+surely fit fails with the anchor that was not found.  No model is asked; to let one decide, send the patch as the
+`update` of an edit.
 """
 
 from __future__ import annotations
@@ -35,9 +36,13 @@ PLAIN_MODES = ("100644", "100755")
 
 
 def apply_patch_request(request: PatchRequest) -> BatchResult:
-    """Return every file that the patch touches, in its order.  Raises MalformedEdit: the patch is not readable or names
-    no file, or a file begins with two byte-order marks; InvalidField: a file is there twice, or `on_verdict` names an
-    unknown check; NulByte."""
+    """Return every file that the patch touches, in its order.
+
+    Raises:
+        MalformedEdit: the patch is not readable or names no file, or a file begins with two byte-order marks.
+        InvalidField: a file is there twice, or `on_verdict` names an unknown check.
+        NulByte: the patch or a file holds a NUL character.
+    """
     refuse_unknown_checks(request.on_verdict)
     refuse_nul("`patch`", request.patch)
     if request.files:
@@ -70,8 +75,8 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
 
 # -- a reply: each file by itself --------------------------------------------------------------------------------------
 def _parts(request: PatchRequest, reply: FoundEdit) -> dict[str, str]:
-    """Return the files that a reply is for, as the caller names them, each with what is to be read for it; the only one
-    where the reply names none.  Raises MalformedEdit: it names none, and there are several."""
+    """Return the text to read for each file that a reply is for, by the caller's names.  If the reply names no file,
+    it is for the only one.  Raises MalformedEdit if it names none and there are several."""
     known = [source.path for source in request.files]
     named = reply.parts or dict.fromkeys(named_files(normalise(request.patch), known), request.patch)
     if not named and len(known) == 1:
@@ -95,7 +100,7 @@ def _request_of(path: str | None, before: PatchSource | None, update: str) -> Ap
         path=path,
         encoding=before.encoding if before else "utf-8",
         strategy="exact",
-        on_verdict={"truncation": "warn"},  # judged with the others
+        on_verdict={"truncation": "warn"},  # the caller's rules are applied later, to all verdicts together
     )
 
 
@@ -118,9 +123,9 @@ def _check(patched: PatchedFile, before: PatchSource | None, request: PatchReque
     except ApplyError as error:
         return replace(item, status="failed", error=error)
     verdicts = answer.verdicts
-    if path is None:  # of a deleted file there is no text to check
+    if path is None:  # the file is deleted, so there is no text to check
         verdicts = tuple(verdict for verdict in verdicts if verdict.check == "doubt")
-    elif patched.action != "modify" and not answer.edits:  # a change of names or modes alone does something
+    elif patched.action != "modify" and not answer.edits:  # a new name or mode alone is a change
         verdicts = tuple(verdict for verdict in verdicts if verdict.check != "no_op")
     diff = None
     if request.diff:
@@ -139,12 +144,16 @@ Submit = Callable[[ApplyRequest], Ticket]
 
 
 async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: BatchMode) -> BatchResult:
-    """Apply every edit.  Cancelling it cancels them.  Raises InvalidField: there is no edit, two are of the same file,
-    or `on_verdict` names an unknown check; Overloaded, NotReady: the service takes none of them now."""
+    """Apply every edit.  Cancelling this coroutine cancels them.
+
+    Raises:
+        InvalidField: there is no edit, two are of the same file, or `on_verdict` names an unknown check.
+        Overloaded, NotReady: the service takes none of them now.
+    """
     refuse_same_paths([request.path for request in requests])
     for request in requests:
         refuse_unknown_checks(request.on_verdict)
-    # What fails by `on_verdict` is judged here: an error raised by the pipeline would bring no verdicts.
+    # The rule `fail` is applied here, because an error raised by the pipeline would carry no verdicts.
     accepted = [{check: rule for check, rule in one.on_verdict.items() if rule != "fail"} for one in requests]
     asked = [replace(one, on_verdict=rules) for one, rules in zip(requests, accepted, strict=True)]
     items = [
@@ -155,7 +164,7 @@ async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: Ba
 
 
 async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[ApplyResult | ApplyError]:
-    """Return the answers in the order of the requests.  Raises where the queue takes none of them at all."""
+    """Return the answers in the order of the requests.  Raises ApplyError if the queue takes none of them at all."""
     answers: dict[int, ApplyResult | ApplyError] = {}
     waiting = deque(enumerate(requests))
     tickets: list[Ticket] = []
@@ -184,7 +193,7 @@ async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[App
             if running:
                 _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for ticket in reversed(tickets):  # the last ones first: none is to start when the first one ends
+        for ticket in reversed(tickets):  # the last ones first, so that none starts when the first one ends
             ticket.cancel()
         for task in running:
             task.cancel()
@@ -193,14 +202,14 @@ async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[App
 
 
 def share_deadline(requests: Sequence[ApplyRequest], default_s: float, longest_s: float) -> list[ApplyRequest]:
-    """Edits that name no deadline, with one that lets them wait for each other: a deadline counts from admission, and
-    all are admitted at once."""
+    """Return the edits; those without a deadline get one that lets them wait for each other.  A deadline counts from
+    admission, and all are admitted at once."""
     shared_s = min(longest_s, default_s * len(requests))
     return [replace(request, timeout_s=shared_s) if request.timeout_s is None else request for request in requests]
 
 
 def refuse_same_paths(paths: Sequence[str | None]) -> None:
-    """Raises InvalidField where there is no file, or one is named twice."""
+    """Raises InvalidField if there is no file, or one is named twice."""
     if not paths:
         raise InvalidField("The batch holds no edit.", value=[], limit="1 or more", remedy="Send `edits` or a `patch`.")
     named = [path for path in paths if path is not None]

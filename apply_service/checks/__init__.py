@@ -1,11 +1,12 @@
-"""Questions asked of every answer before it is handed out, found by name through the registry.
+"""Checks every answer before it is returned.  The registry finds checks by name.
 
-`error` is for what makes an answer unusable (leaked marker, truncation, chat around the file, syntax that was fine and
-is broken), `warning` for what a person should look at.  Whether a finding fails the request is the caller's choice.
-Checks never raise and never change the answer.
+An `error` makes an answer unusable (leaked marker, truncation, chat around the file, newly broken syntax).  A `warning`
+is something that a person should look at.  The caller decides whether a finding fails the request.  Checks never raise
+and never change the answer.
 
-`leaks` looks for text that is no code, `extent` for lines that the edit does not account for, `symbols` for lost and
-doubled names, `syntax` for errors and odd indentation.
+`leaks` looks for text that is no code, and `changes` for lines that the edit does not explain.  `code` looks for lost
+and doubled names, syntax errors and odd indentation.  `relation` asks whether edit, file and instruction belong
+together.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from apply_service.types import Verdict
 
 
 def run_checks(answer: CheckInput, names: Iterable[str] | None = None) -> tuple[Verdict, ...]:
-    """Return, for each check (all of them by default) its findings, or one `pass` verdict.  KeyError for an unknown
-    name."""
+    """Return the findings of each check, or one `pass` verdict if it has none.  All checks run by default.  Raises
+    KeyError for an unknown name."""
     verdicts: list[Verdict] = []
     for name in CHECKS if names is None else names:
         check: Check = resolve(CHECKS, name)

@@ -1,7 +1,7 @@
-"""The lines in which the merged text differs from the original, and what the edit says of them.
+"""Finds the lines in which the merged text differs from the original, and what the edit says about them.
 
-Most checks start from these.  The checks here ask whether the text holds the edit, the whole edit and nothing but the
-edit, and goes on to the end.
+Most checks start from these.  The checks here ask whether the text holds the whole edit and nothing else, and whether
+it is complete.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from apply_service.text.diff import diff_lines
 from apply_service.types import Certainty, LineOp, Severity, Verdict
 
 MAX_FINDINGS = 5
-"""Of one check."""
+"""The most findings of one check."""
 SLACK_LINES = 3
 SHRINK = 3
-"""A replacement may take the place of this many times its lines, and `SLACK_LINES` more."""
+"""New lines may replace this many times their own number of lines, and `SLACK_LINES` more."""
 REMOVAL = re.compile(r"\b(?:remov|delet|dropp?|renam|replac|mov)(?:e|ed|ing|es|s)?\b|\bno longer\b", re.IGNORECASE)
-"""A note of the update ("REMOVED: foo") says that something goes."""
+"""Words in a note of the update ("REMOVED: foo") that announce a removal."""
 
 
 class LineChanges(NamedTuple):
-    """0-based line numbers, rising: `removed` of the original, `added` of the merged text."""
+    """0-based line numbers in ascending order: `removed` of the original, `added` of the merged text."""
 
     removed: tuple[int, ...]
     added: tuple[int, ...]
@@ -44,7 +44,7 @@ def find_changes(original: str, merged: str) -> LineChanges:
 
 
 def count_stripped(text: str) -> Counter[str]:
-    """Return how often each line occurs, indentation aside."""
+    """Return how often each line occurs, ignoring indentation."""
     return Counter(map(str.strip, text.split("\n")))
 
 
@@ -60,7 +60,7 @@ def verdicts_at(
 
 
 class EditLines:
-    """The lines that an edit brings and those that it may remove, read through the prediction.  Numbers are 0-based."""
+    """The lines that an edit adds and may remove, according to the prediction.  Line numbers are 0-based."""
 
     def __init__(self, answer: CheckInput) -> None:
         self._ops = answer.prediction.ops
@@ -71,21 +71,21 @@ class EditLines:
         self.is_certain = answer.prediction.determined or answer.prediction.certainty is Certainty.CERTAIN
         self._quoted = answer.prediction.update_lines if answer.prediction.probability is None else ()
         self.is_given = answer.update.strip() != ""
-        """False for an instruction: there new text is the point."""
+        """Whether there is an update.  An instruction has none, and new text is its purpose."""
         self.taken = [op.text for op in self._ops if op.kind == "take"]
         """The new lines that the predicted merge takes from the update."""
         self.unplaced = [self._update[row].strip() for row in self._unplaced_rows]
-        """Lines of the update that are no part of the file (markers, fences, notes), as written, stripped."""
+        """Lines of the update that are no part of the file (markers, fences, notes), stripped."""
         self.dropped = {op.original_line for op in self._ops if op.kind == "drop" and op.original_line is not None}
         """Original lines that the predicted merge removes."""
 
     @cached_property
     def unsaid(self) -> set[int]:
-        """Removed lines that the update does not speak of; a certain merge is taken at its word.
+        """Removed lines that the update does not mention; empty if the merge is certain.
 
-        A removal is said where the update puts about as many lines in its place, or shows both neighbours of the
-        removed lines with no gap (marker) between them.  A note that something was removed is no gap.  A format that
-        quotes what goes (search/replace blocks, diffs) says it by the quote.
+        A removal counts as mentioned if the update has about as many lines in its place, or if it shows both neighbours
+        of the removed lines without a gap (marker) between them.  A note that something was removed is no gap.  A
+        format that quotes the removed lines (search/replace blocks, diffs) mentions them by the quote.
         """
         unsaid: set[int] = set()
         if self.is_certain:
@@ -109,27 +109,27 @@ class EditLines:
         return unsaid
 
     def _unquoted(self, run: Sequence[LineOp]) -> list[int]:
-        """Return the dropped lines of the original, but for blank ones and those that the format quotes."""
+        """Return the dropped lines of the original, without blank lines and lines that the format quotes."""
         quoted = {"", *(line.strip() for line in self._quoted)}
         return [op.original_line for op in run if op.original_line is not None and op.text.strip() not in quoted]
 
 
 # -- checks: no_op, truncation, outside_edit ---------------------------------------------------------------------------
 REACH = 3
-"""Lines around a shown or changed line within which an uncertain merge may differ from the target."""
+"""Lines around a shown or changed line in which an uncertain merge may differ from the target."""
 MIN_WORD_CHARS = 4
-"""Shorter lines (braces, `else`) say nothing by being repeated."""
+"""The fewest letters and digits of a line that counts as repeated.  Braces and `else` may repeat."""
 MIN_REPEATED = 2
 
 MIN_LINES = 10
 MAX_LOST_CHARS = 0.6
 MAX_LOST_LINES = 0.5
 SLACK = 1.25
-"""The prediction foresees a loss where its text is at most this much longer than the merged text."""
+"""If the prediction is at most this many times as long as the merged text, it foresees the loss."""
 
 
 def find_no_op(answer: CheckInput) -> list[Verdict]:
-    """Warn where the answer does not hold the edit: nothing changed, or lines that the update brings are missing."""
+    """Warn if the answer lacks the edit: nothing changed, or lines that the update adds are missing."""
     if answer.merged == answer.original:
         if answer.prediction.is_made:
             return [Verdict("no_op", "warning", "the file has this edit already: nothing changes")]
@@ -146,12 +146,12 @@ def find_no_op(answer: CheckInput) -> list[Verdict]:
 
 
 def find_outside_edit(answer: CheckInput) -> list[Verdict]:
-    """Find changed lines that the update does not speak of.  Warning.
+    """Find changed lines that the update does not mention.  Warning.
 
-    Four signs: lines of the original are gone that the predicted merge keeps (unless the merge is uncertain and they
-    touch what the update shows); lines are new that are neither in the original nor in the update; lines of the
-    original are there twice; an uncertain merge removes lines whose neighbours the update does not show.  Not asked of
-    an instruction, where the target writes freely.
+    There are four signs.  Lines of the original are gone that the predicted merge keeps, unless the merge is uncertain
+    and they are close to lines that the update shows.  New lines are neither in the original nor in the update.  Lines
+    of the original occur twice.  An uncertain merge removes lines whose neighbours the update does not show.  An
+    instruction is not checked, because the target writes freely there.
     """
     edit, ops = EditLines(answer), answer.prediction.ops
     if not edit.is_given:
@@ -180,7 +180,7 @@ def find_outside_edit(answer: CheckInput) -> list[Verdict]:
 
 
 def _shown_places(ops: Sequence[LineOp]) -> set[int]:
-    """Return the lines of the original close to one that the update shows, replaces or removes."""
+    """Return the lines of the original close to a line that the update shows, replaces or removes."""
     near: set[int] = set()
     position = 0
     for op in ops:
@@ -191,8 +191,8 @@ def _shown_places(ops: Sequence[LineOp]) -> set[int]:
 
 
 def _new_and_repeated(answer: CheckInput, edit: EditLines, added: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return, of the added lines, those that are neither in the original nor in the update, and those of the original
-    that are there once more."""
+    """Return two groups of the added lines: those neither in the original nor in the update, and those that repeat
+    lines of the original."""
     counts, known = count_stripped(answer.merged), count_stripped(answer.original)
     merged = answer.merged.split("\n")
     shown = {line.strip() for line in (*answer.update.split("\n"), *answer.prediction.update_lines, *edit.taken)}
@@ -210,8 +210,9 @@ def _new_and_repeated(answer: CheckInput, edit: EditLines, added: Sequence[int])
 def find_truncation(answer: CheckInput) -> list[Verdict]:
     """Find a merged text that stops too early.  Error.
 
-    Two signs: the text lost more than 60% of its characters and half of its lines, which the predicted merge does not
-    foresee; the end of the file, which the edit keeps, is missing.  A file of under ten lines may shrink by any amount.
+    There are two signs.  The text lost more than 60% of its characters and half of its lines, and the predicted merge
+    does not foresee this.  Or the end of the file is missing although the edit keeps it.  A file of under ten lines may
+    shrink by any amount.
     """
     original, merged, prediction = answer.original, answer.merged, answer.prediction
     if merged == original:
@@ -231,12 +232,12 @@ def find_truncation(answer: CheckInput) -> list[Verdict]:
 
 
 def _is_end_missing(answer: CheckInput) -> bool:
-    """Tell whether the last lines of the original, which the prediction keeps, are gone with nothing in their place."""
+    """Tell whether the original's last lines are gone without a replacement, although the prediction keeps them."""
     edit = EditLines(answer)
     predicted, merged = answer.prediction.text.rstrip(), answer.merged.rstrip()
     last = merged.rpartition("\n")[2]
     if not edit.is_certain:
-        # Where the merged text ends as the update does, the update may well have meant the end of the file.
+        # If the merged text ends as the update does, the update may have meant the end of the file.
         end = answer.update.rstrip().removesuffix("```").rstrip().rpartition("\n")[2].strip()
         if end and last.strip() == end:
             return False
@@ -251,7 +252,7 @@ def _is_end_missing(answer: CheckInput) -> bool:
         return False
     if merged.count("\n") not in changes.added:
         return len(gone) >= 2
-    # The last line is new: a sign only where the text stops within a line of its source.
+    # If the last line is new, it is a sign only if the text stops in the middle of a line of its source.
     sources = (*original, *answer.update.split("\n"))
     is_partial = last.strip() and any(line != last and line.startswith(last) for line in sources)
     return bool(is_partial and gone)

@@ -1,8 +1,9 @@
-"""Whether the merged text still parses, is indented as before, and keeps its names.
+"""Checks whether the merged text still parses, is indented as before, and keeps its names.
 
-A name of the file or of one of its classes, or an import, may be gone or doubled though the update does not say so.
-A symbol counts as said where the predicted merge removes it by what the update shows, or where a removal note names it.
-A second symbol is a duplicate only in the same place, with the same header line: overloads differ in it.
+A name of the file or of one of its classes, or an import, may be gone or doubled without a word in the update.  The
+update mentions the removal of a symbol if the predicted merge removes it by lines that the update shows, or if a
+removal note names it.  A second symbol is a duplicate only if it has the same place and the same header line, because
+overloads have different header lines.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from apply_service.types import Verdict
 
 CONTAINERS = frozenset({"class", "module", "section"})
 TRANSPARENT_BLOCKS = frozenset({"python", "c", "cpp", "ruby", "go"})
-"""Where a block at top level (`if TYPE_CHECKING:`, `#ifdef`, `var (`) declares names of the file."""
+"""Languages in which a block at top level (`if TYPE_CHECKING:`, `#ifdef`, `var (`) declares names of the file."""
 REPEATABLE = frozenset({"section", "element", "variable"})
-"""Kinds of which a second one is common."""
+"""Kinds of symbols that often occur twice."""
 IMPORTED = re.compile(r"[^\s,;{}()]+")
 KEYWORDS = re.compile(r"(?:import|from|as|use|using|pub|extern|crate|static|type|global|#|#?include|require\w*|load)\Z")
 MAX_HEADER_CHARS = 500
@@ -35,25 +36,25 @@ class Symbol(NamedTuple):
     """One declared or imported name."""
 
     kind: str
-    """As `Scope.kind` but for methods, which are functions; or variable, export, import."""
+    """As `Scope.kind`, with methods as functions; or variable, export, import."""
     name: str
     container: str
     """The classes, modules, sections and conditional blocks around it, joined by "."; empty at top level."""
     signature: str
-    """The header line (of an import, the statement), white space evened out: tells overloads apart."""
+    """The header line (for an import, the statement) with single blanks.  It distinguishes overloads."""
     line: int
-    """0-based, of the header, or of the name in an import statement."""
+    """The 0-based line of the header, or of the name in an import statement."""
 
 
 def find_symbols(text: str, language: str | None) -> list[Symbol]:
-    """Return the names that a file declares or imports outside its functions, in order; none without a grammar."""
+    """Return the names that a file declares or imports outside its functions, in order; empty without a grammar."""
     tree = parse(text, language)
     query = load_query(tree.language) if tree is not None else None
     if tree is None or query is None:
         return []
     lines, found = text.split("\n"), dict[tuple[str, int], Symbol]()
     container_at: list[str | None] = [""] * len(lines)
-    """For each line, the container of what is declared there; None inside a function or the like."""
+    """The container of declarations on each line; None inside a function or the like."""
 
     def add(kind: str, name: str, container: str, line: int, signature: str) -> None:
         found.setdefault((name, line), Symbol(kind, name, container, " ".join(signature.split()), line))
@@ -83,9 +84,8 @@ def find_symbols(text: str, language: str | None) -> list[Symbol]:
 
 
 def _containers(text: str, language: str | None, grammar: str) -> Iterator[tuple[Scope, str, str | None]]:
-    """Yield the scopes that can declare names of the file, each with its container and the container of what is in
-    it."""
-    # The container of what is declared in each scope; None inside a function or the like.
+    """Yield the scopes that can declare names of the file, each with its container and the container of its content."""
+    # The container of declarations inside each scope; None inside a function or the like.
     inner: list[str | None] = []
     for scope in find_scopes(text, language):
         container = "" if scope.parent is None else inner[scope.parent]
@@ -99,15 +99,15 @@ def _containers(text: str, language: str | None, grammar: str) -> Iterator[tuple
 
 
 def _is_declared(scope: Scope, grammar: str) -> bool:
-    """Tell whether the scope is a name of the file.  Keys nest without end; those at the top of a data file (and of a
-    TOML table) are what it declares."""
+    """Tell whether the scope is a name of the file.  Keys nest without limit, so only those at the top of a data file
+    and of a TOML table count."""
     if scope.kind == "key":
         return (scope.parent is None and grammar in ("json", "yaml")) or grammar in ("toml", "kotlin", "csharp")
     return scope.kind != "block" and (scope.kind != "element" or "#" in scope.name)
 
 
 def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
-    """Warning.  Needs a grammar; nothing is found without one."""
+    """Find lost and doubled names.  Warning.  Nothing is found without a grammar."""
     if not answer.original.strip() or load_grammar(answer.language) is None:
         return []
     edit, changes = EditLines(answer), find_changes(answer.original, answer.merged)
@@ -117,7 +117,7 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
     may_be_lost = any(original[row].strip() and row not in said for row in changes.removed)
     doubled = {line for row in changes.added if counts[line := merged[row].strip()] > 1 and line}
     if not may_be_lost and not doubled:
-        return []  # as with most edits: the trees are not asked
+        return []  # as with most edits, so that nothing is parsed
     before, after = (find_symbols(text, answer.language) for text in (answer.original, answer.merged))
     found = list(_find_lost(answer, edit, _gone(before, after) if may_be_lost else ()))
     found += _find_doubled(answer, doubled, before, after)
@@ -125,9 +125,9 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
 
 
 def _find_lost(answer: CheckInput, edit: EditLines, gone: Iterable[Symbol]) -> Iterator[Verdict]:
-    """Yield a verdict on each symbol whose removal the edit does not say."""
+    """Yield a verdict on each symbol that was removed although the edit does not mention it."""
     original, said = answer.original.split("\n"), edit.dropped - edit.unsaid
-    # Where a name's line occurs as often as before, only the parser lost sight of the name.
+    # If a name's line occurs as often as before, the name is not lost: the parser only failed to see it.
     lost = count_stripped(answer.original)
     lost.subtract(count_stripped(answer.merged))
     for item in gone:
@@ -142,10 +142,10 @@ def _find_lost(answer: CheckInput, edit: EditLines, gone: Iterable[Symbol]) -> I
 def _find_doubled(
     answer: CheckInput, doubled: Set[str], before: Sequence[Symbol], after: Sequence[Symbol]
 ) -> Iterator[Verdict]:
-    """Yield a verdict on each symbol that is defined once more, on one of the `doubled` lines."""
+    """Yield a verdict on each symbol on one of the `doubled` lines that is defined more often than before."""
     merged = answer.merged.split("\n")
     known, seen = Counter(item[:4] for item in before), Counter[tuple[str, ...]]()
-    # The statements of an SQL script may repeat, and keys in TOML's arrays of tables and in several YAML documents.
+    # SQL statements may repeat.  So may keys in TOML's arrays of tables, and in a file of several YAML documents.
     has_parts = answer.language == "toml" or (answer.language == "yaml" and "\n---" in answer.merged)
     for item in after:
         seen[item[:4]] += 1
@@ -157,8 +157,8 @@ def _find_doubled(
 
 
 def _gone(before: list[Symbol], after: list[Symbol]) -> list[Symbol]:
-    """Find names that occur less often than before, and imports that no longer occur.  Of equal names, those whose
-    place is gone are meant."""
+    """Return names that occur less often than before, and imports that no longer occur.  If names are equal, the ones
+    that lost their place are returned."""
     left, places = Counter(item[:2] for item in after), Counter(item[:4] for item in after)
     moved = []
     for item in before:
@@ -178,16 +178,15 @@ def _gone(before: list[Symbol], after: list[Symbol]) -> list[Symbol]:
 # -- syntax and indentation --------------------------------------------------------------------------------------------
 MAX_ERRORS = 3
 MIN_INDENTED = 5
-"""A file with fewer indented lines has no style to keep."""
+"""The fewest indented lines of a file that has a style to keep."""
 
 
 def find_broken_syntax(answer: CheckInput) -> list[Verdict]:
-    """Find a text that parsed before and does not now, or a new file that does not parse.  Error; where the grammar is
-    only an approximation of its language, warning.
+    """Find a text that no longer parses, or a new file that does not parse.
 
-    Python is compiled, which also finds what a grammar overlooks (an indent that belongs to nothing); the grammar is
-    asked only about what does not compile.  Nothing is found without a grammar, nor in a file that the grammar could
-    not read before.
+    It is an error; if the grammar is only an approximation of its language, a warning.  Python is compiled, which also
+    finds errors that a grammar overlooks, such as an indent without a header.  The grammar is asked only about text
+    that does not compile.  Nothing is found without a grammar, or in a file that the grammar could not read before.
     """
     if answer.merged == answer.original:
         return []
@@ -209,7 +208,7 @@ def find_broken_syntax(answer: CheckInput) -> list[Verdict]:
 
 
 def _strange_styles(original: str) -> tuple[str, ...]:
-    """Return the styles of indentation that do not fit a file with one style; none where it has none or several."""
+    """Return the styles of indentation that the file does not use; empty if it has no style, or several."""
     styles = Counter(map(_style, original.split("\n")))
     is_uniform = not (styles["space"] and styles["tab"]) and not styles["mixed"]
     if not is_uniform or styles["space"] + styles["tab"] < MIN_INDENTED:
@@ -218,11 +217,10 @@ def _strange_styles(original: str) -> tuple[str, ...]:
 
 
 def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
-    """Indentation that does not fit.  Warning.
+    """Find indentation that does not fit.  Warning.
 
-    Three signs, each on lines that the merge brought: tabs in a file that indents with spaces, or the reverse; a Python
-    statement that does not line up with the block around it; a line of the original or the update that has another
-    indentation than in the predicted merge.
+    There are three signs, each on added lines: tabs in a file that indents with spaces, or the reverse; a Python
+    statement that does not line up with its block; and a line with another indentation than in the predicted merge.
     """
     if answer.merged == answer.original:
         return []
@@ -230,7 +228,7 @@ def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
     strange = _strange_styles(answer.original)
     mixed = [number for number in added if _style(lines[number]) in strange]
     odd: list[int] = []
-    if answer.language == "python" and python_error(answer.merged) is not None:  # what compiles lines up
+    if answer.language == "python" and python_error(answer.merged) is not None:  # code that compiles lines up
         odd = [] if _odd_statements(answer.original) else _odd_statements(answer.merged)
     shifted: list[int] = []
     if answer.prediction.text != answer.merged and EditLines(answer).is_given:
@@ -250,14 +248,14 @@ def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
 
 
 def _style(line: str) -> str:
-    """Tell which characters indent a line.  Up to three spaces may align (` * ...`), so they are no style of their
-    own."""
+    """Return the kind of characters that indent a line.  A single space may align text (` * ...`), so it is no style of
+    its own."""
     lead = line[: len(line) - len(line.lstrip(" \t"))]
     if not lead or not line.strip():
         return "none"
     if "\t" not in lead:
         return "space" if len(lead) > 1 else "none"
-    # Spaces after tabs align; tabs after spaces do not.
+    # Spaces after tabs only align text, but tabs after spaces do not.
     return "mixed" if " \t" in lead else "tab"
 
 

@@ -1,7 +1,7 @@
 """Finds text in the merged file that is not code: lazy markers, chat around the code, signs of an edit format.
 
-All three checks look only at arrivals: added lines that come neither from the original nor from the lines that the
-update was expected to place.
+All three checks look only at arrivals: added lines that are neither from the original nor among the lines expected from
+the update.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from apply_service.types import Verdict
 
 
 def find_arrivals(answer: CheckInput, expected: Iterable[str]) -> list[tuple[int, str]]:
-    """Added lines that equal no removed line of the original and no `expected` line, each with its 0-based number.
+    """Return each added line that equals no removed line and no `expected` line, with its 0-based number.
 
     Indentation is ignored, and blank lines are left out.
     """
@@ -59,7 +59,7 @@ WITHOUT_DOTS = re.compile(
 
 
 def is_lazy_marker(line: str) -> bool:
-    """Tell whether a line, by itself, can only be a lazy marker: a comment that says so, or bare dots with such words.
+    """Tell whether the line, by itself, must be a lazy marker: a comment that says so, or bare dots with such words.
 
     This is stricter than the merger, because it must never take a line of a real file for a marker.
     """
@@ -72,15 +72,15 @@ def is_lazy_marker(line: str) -> bool:
 def find_marker_leak(answer: CheckInput) -> list[Verdict]:
     """Find a lazy marker of the update, or one that the target made up.  Error: code is missing.
 
-    A note of the update that is no marker (a hint, a file name) is a warning.  Only added lines count, so a file that
+    A note of the update that is no marker (a hint, a file name) is a warning.  Only added lines count, so that a file
     already speaks of "existing code" may keep that text.
     """
     edit = EditLines(answer)
     markers, notes = [], []
-    # Lines that the format took as content are expected, unless they are lazy markers.
+    # Lines that the format read as content are expected, unless they are lazy markers.
     for number, line in find_arrivals(answer, [text for text in edit.taken if not is_lazy_marker(text)]):
         is_note = line.strip() in edit.unplaced
-        # A comment of dots alone is a marker in most snippets, but people write it too.
+        # A comment of only dots is a marker in most snippets, but people write it too.
         if is_lazy_marker(line) or (is_note and re.fullmatch(DOTS, strip_comment(line).core)):
             markers.append(number)
         elif is_note and len(line.strip()) >= MIN_NOTE_CHARS:
@@ -109,11 +109,12 @@ EDGE_LINES = 3
 
 
 def find_chat_text(answer: CheckInput) -> list[Verdict]:
-    """Find what a chat model says around code: fences and tags of a prompt format (errors), "Here is the updated
-    code" (warning).
+    """Find what a chat model writes around code.
+
+    Fences and tags of a prompt format are errors; phrases such as "Here is the updated code" are warnings.
 
     In a Markdown file a fence counts only as the first line.  A tag counts only if neither the original nor the update
-    holds it, because a file may be about such tags.
+    contains it, because a file may be about such tags.
     """
     solid = [number for number, line in enumerate(answer.merged.split("\n")) if line.strip()]
     edges = {*solid[:EDGE_LINES], *solid[-EDGE_LINES:]}
@@ -139,12 +140,12 @@ MARKUP = re.compile(
     r"\*\*\* (?:(?:Begin|End) Patch|(?:Update|Add|Delete) File:)|@@ -\d.{0,80}? \+\d|(?:<{5,}|>{5,}) "
     r"|(?:-{5,}|\+{5,})\s*(?:SEARCH|REPLACE|ORIGINAL|UPDATED)$"
 )
-"""What can only be a marker, a directive or a header of an edit."""
+"""Text that can only be a marker, a directive or a header of an edit."""
 
 
 def _is_diff_line(line: str, rows: Set[str], *, has_plus: bool) -> bool:
-    """Tell whether the `+` or `-` before a line is a diff prefix and no text of the file.  `rows`: the file's own
-    lines, stripped.  `has_plus`: whether one of them begins with `+`."""
+    """Tell whether the `+` or `-` before a line is a diff's sign and no text of the file.  `rows`: the file's lines,
+    stripped.  `has_plus`: whether one of them begins with `+`."""
     if line[:2] in ("++", "--"):
         return False
     if line[:1] == "+":
@@ -153,13 +154,13 @@ def _is_diff_line(line: str, rows: Set[str], *, has_plus: bool) -> bool:
 
 
 def find_edit_markup(answer: CheckInput) -> list[Verdict]:
-    """Signs of an edit format: block markers, a patch's directives, hunk headers, `+` and `-` prefixes, a fence around
-    a snippet.  Error; a warning where the same line was in the original before.
+    """Find signs of an edit format.  Error; a warning if the original has the same line.
 
-    Examines only new lines that stand verbatim in the update.  If the edit's format has markers of its own, it leaves
-    them unplaced.  It has then examined the lines that it takes, so these are accepted.  A format that puts a sign
-    before every line, or its text into strings, has no line verbatim.  Fences are text in Markdown; `+` and `-` are
-    text in languages with lists.
+    The signs are block markers, a patch's directives, hunk headers, `+` and `-` prefixes, and a fence around a snippet.
+    Only new lines that the update has verbatim are examined.  If the edit's format has markers of its own, it leaves
+    them out, and it has examined the lines that it takes; so these are accepted.  In a format with a sign before every
+    line, or with its text in strings, no line is verbatim.  Fences are text in Markdown; `+` and `-` are text in
+    languages with lists.
     """
     edit = EditLines(answer)
     if not edit.is_given:

@@ -1,9 +1,9 @@
-"""Whether an edit, its file and its instruction belong together.
+"""Checks whether an edit, its file and its instruction belong together.
 
-An edit of another file, or one that is exchanged with its file, is refused, on strict evidence only: a wrong refusal is
-worse than a doubt.  An instruction beside an update is mostly a summary of it.  Only three orders can be held against a
-text without understanding it: to remove a name that stays, to rename one that stays, to add one that is not there.  A
-name counts where it is quoted, and one that goes also where it looks like code and no other word follows.
+An edit of another file is refused, and so is one that was exchanged with its file.  The evidence must be strict,
+because a wrong refusal is worse than a doubt.  An instruction beside an update mostly summarises it.  Only three orders
+can be checked without understanding a text: to remove a name that stays, to rename one that stays, and to add one that
+is not there.  A name must be quoted; a name to remove may also look like code, if no other word follows.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ null package print private protected pub public raise return self static str str
 this throw throws true try type use var void while with yield
 """
 COMMON_WORDS = frozenset(COMMON.split())
-"""Words of many languages, and of English, that say nothing of what a text is about."""
+"""Frequent words of languages, and of English, that say nothing about a text's subject."""
 MIN_LINES = 5
-"""A shorter file, or a snippet of fewer words below, may have nothing in common with a right edit."""
+"""The fewest different lines of a file that can show that an edit is not for it."""
 MIN_WORDS, MAX_SHARE = 6, 0.25
-"""Of the snippet's different words: how many there must be, and how many of them the file may have."""
+"""The fewest different words of a snippet that is refused, and the largest share of them that the file has."""
 MIN_WORDS_IF_PARSED, MAX_SHARE_IF_PARSED = 12, 0.1
-"""The same where the file would still parse with the snippet in it."""
+"""The same limits, if the file would still parse with the snippet in it."""
 NO_CODE = frozenset({"css", "html", "json", "markdown", "toml", "yaml"})
-"""A new part of such a file often shares no word with the rest."""
+"""Languages in which a new part often shares no word with the rest of the file."""
 PLACES = frozenset(
     {"after", "append", "before", "beginning", "below", "above", "bottom", "end", "first", "last", "start", "top"}
 )
@@ -45,7 +45,7 @@ SAYS_WHERE = frozenset({Role.HINT, Role.DELETION, Role.ELSEWHERE, Role.ASIDE, Ro
 
 
 def _is_guess_about_code(job: EditJob) -> bool:
-    """Tell whether the edit is a snippet of code whose place is a guess, and no instruction may say it."""
+    """Tell whether the edit is a snippet of code with a guessed place, and without an instruction that may name it."""
     prediction, language = job.prediction, find_language(job.language)
     if prediction.certainty is not Certainty.GUESS or prediction.determined:
         return False
@@ -55,8 +55,11 @@ def _is_guess_about_code(job: EditJob) -> bool:
 
 
 def _has_part_of(file: Sequence[str], snippet: Sequence[str], lines: Sequence[str], reply: str) -> bool:
-    """Tell whether the `lines` of a snippet share one, or a definition, with the file, or the reply and the comments
-    speak of it.  Also true of a file that is too short to say."""
+    """Tell whether the `lines` of a snippet share a line or a definition with the file, or words around them refer to
+    it.
+
+    Those words are the prose of the reply and the snippet's comments.  Also true if the file is too short to tell.
+    """
     known = {line.strip() for line in file if WORD.search(line)}
     if len(known) < MIN_LINES or any(line.strip() in known for line in lines):
         return True
@@ -68,9 +71,11 @@ def _has_part_of(file: Sequence[str], snippet: Sequence[str], lines: Sequence[st
 
 
 def refuse_unrelated(job: EditJob, reply: str, found: Sequence[Verdict]) -> None:
-    """Raises Unrelated: the snippet shares no line, no definition and hardly a word with the file, nothing says where
-    it goes, and its place is a guess.  `reply`: the whole update, prose and all.  `found`: what the checks say of the
-    guess."""
+    """Raise Unrelated if a snippet has hardly anything in common with the file, and its place is a guess.
+
+    It shares no line, no definition and hardly a word with the file, and nothing says where it goes.  `reply`: the
+    whole update with its prose.  `found`: the findings of the checks about the guess.
+    """
     if not _is_guess_about_code(job):
         return
     file, snippet = job.original.split("\n"), job.update.split("\n")
@@ -94,24 +99,24 @@ def words_in(lines: Sequence[str]) -> set[str]:
 
 
 def is_edit(text: str) -> bool:
-    """Tell whether the text looks like an edit, and not like a file: it is of a format with signs of its own, or a
-    comment or a line of dots in it stands for code that it leaves out."""
+    """Tell whether the text looks like an edit, not like a file.  It has signs of an edit format, or a comment or a
+    line of dots that stands for code left out."""
     lines = [line for line in text.split("\n") if line.strip()]
     stands = any(_stands_for_code(line, above) for above, line in pairwise(["", *lines]))
     return stands or detect_format(text, named=None) != "lazy_snippet"
 
 
 def _stands_for_code(line: str, above: str) -> bool:
-    """`above`: the line above.  In Python a line of dots may be a body."""
+    """Tell whether a comment or dots stand for code.  `above`: the line above; in Python, dots may be a body."""
     if line.strip() in BARE_DOTS:
         return not above.rstrip().endswith((":", '"', "'"))
     core, is_comment = strip_comment(line)
     return is_comment and is_marker(line) and PHRASE.search(core) is not None
 
 
-# -- what an instruction orders and the result visibly lacks -----------------------------------------------------------
+# -- orders of an instruction that the result contradicts --------------------------------------------------------------
 MAX_READ = 4000
-"""The characters of an instruction that are read."""
+"""The most characters of an instruction that are read."""
 _ORDER = re.compile(
     r"(?:^|[.;:,]\s+|\b(?:and|then|also|please|now|must|should|i|i'll|i'm|am|will) )"
     r"(?:(?P<gone>remov|delet|dropp?)|(?P<renamed>renam)|(?P<added>add))(?:e|es|s|ed|ing)? "
@@ -128,7 +133,7 @@ _ANOTHER = re.compile(r"(?:\(\))? (?:to|as|into) ")
 
 
 def unmet_order(instruction: str, original: str, merged: str) -> str | None:
-    """Return the first order that `merged` contradicts, in words; None where there is none."""
+    """Return the first order that `merged` contradicts, in words; None if there is none."""
     text = instruction[:MAX_READ]
     for order in _ORDER.finditer(text):
         found = (_QUOTED_NAME if order["added"] else _NAME).match(text, order.end())
@@ -137,7 +142,7 @@ def unmet_order(instruction: str, original: str, merged: str) -> str | None:
         name = _bare(found)
         before, after = (_count(name, side) for side in (original, merged))
         if order["added"]:
-            # `Cart.clear` is written as `clear` where the class stands around it.
+            # `Cart.clear` is written as `clear` inside its class.
             if not any((before, _count(re.findall(r"\w+|\W+", name)[-1], merged), after)):
                 return f"to add `{name}`, which the result does not have"
             continue
@@ -157,5 +162,5 @@ def _bare(found: re.Match[str]) -> str:
 
 
 def _count(name: str, text: str) -> int:
-    """Return how often the name stands in the text, and not as a part of another."""
+    """Return how often the text has the name as a whole word."""
     return len(re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", text))

@@ -1,8 +1,8 @@
-"""The client of a running service.  It uses only the standard library, so that the command line starts fast.
+"""Calls a running service.  It uses only the standard library, so that the command line starts fast.
 
 It sends what `api.schema` reads, and reads what `api.answer` writes; a test compares the two.  Errors of the server are
 raised here as the same classes.  A server that can't be reached, or is no apply service, raises `Unreachable`; one that
-is silent for too long, `DeadlineExceeded`.  Proxies of the environment are not used.
+is silent for too long raises `DeadlineExceeded`.  Proxies set in the environment are not used.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ APPLY_PATH = "/v1/apply"
 BATCH_PATH = "/v1/apply/batch"
 DEFAULT_TIMEOUT_S = 120.0
 GRACE_S = 5.0
-"""The server keeps the deadline.  The client waits this much longer for its answer."""
+"""How much longer than the deadline the client waits for an answer.  The server keeps the deadline."""
 DECODE_TIMES = ("prefill_s", "decode_s", "draft_s")
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A name that requests may give."""
+    """A model name that requests may give."""
 
     id: str
     alias_of: str | None = None
@@ -64,7 +64,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class ServerReadiness:
-    """A service that takes requests."""
+    """The state of a service that takes requests."""
 
     model: str
     queue_length: int
@@ -77,7 +77,7 @@ class HttpClient:
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         """`url`: for instance http://127.0.0.1:8765.  `timeout_s`: the deadline of requests without one.  Raises
-        SettingsError: a malformed URL or key."""
+        SettingsError if the URL or the key is malformed."""
         try:
             self._parts = urlsplit(url)
             is_address = bool(self._parts.hostname) and self._parts.port != 0
@@ -87,7 +87,7 @@ class HttpClient:
             limit, remedy = "http://HOST:PORT", "Correct --server."
             raise SettingsError("That is not the URL of a service.", value=url, limit=limit, remedy=remedy)
         if not (api_key is None or (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != "")):
-            # The key itself is not quoted: errors go to logs.
+            # The key itself is not quoted, as errors are logged.
             limit = "printable ASCII without blanks around"
             raise SettingsError("That is not an API key.", limit=limit, remedy="Correct it.")
         self._url = url.rstrip("/")
@@ -100,7 +100,7 @@ class HttpClient:
         return self._send(APPLY_PATH, decode_answer, encode_request(request), request.timeout_s)
 
     def stream(self, request: ApplyRequest) -> Generator[ApplyEvent]:
-        """Provisional token events, then the final event.  Closing the iterator stops the decoding."""
+        """Yield provisional token events, then the final event.  Closing the iterator stops the decoding."""
         name = ""
         with self._open(APPLY_PATH, encode_request(request) | {"stream": True}, request.timeout_s) as response:
             if response.status != HTTPStatus.OK:
@@ -118,7 +118,7 @@ class HttpClient:
                     yield TokenEvent(content["text"], tuple(map(PassCount._make, passes)))
                 elif field == "data" and name == "final":
                     yield FinalEvent(decode_answer(json.loads(value)))
-                    return  # events of other names, perhaps of a newer server, were skipped
+                    return  # events with other names were skipped: a newer server may send them
             raise ConnectionError("the stream was cut off")
 
     def apply_batch(self, requests: Sequence[ApplyRequest], *, mode: BatchMode = "all_or_nothing") -> BatchResult:
@@ -135,7 +135,7 @@ class HttpClient:
         return self._send(BATCH_PATH, decode_batch, payload | {"diff": request.diff})
 
     def models(self) -> tuple[Model, ...]:
-        """Return the models that are served, the service's own first, then names for them."""
+        """Return the models that are served: the service's own first, and aliases last."""
         cards = self._send("/v1/models", lambda answer: [(card["id"], card.get("alias_of")) for card in answer["data"]])
         return tuple(Model(*card) for card in cards)
 
@@ -155,11 +155,11 @@ class HttpClient:
     def post(
         self, payload: Mapping[str, object] | bytes, *, path: str = APPLY_PATH, timeout_s: float | None = None
     ) -> dict[str, Any]:
-        """Send a request that is a JSON object or text.  Returns the JSON object of the answer."""
+        """Send a request that is a JSON object or text, and return the JSON object of the answer."""
         return self._send(path, lambda answer: answer, payload, timeout_s)
 
     def close(self) -> None:
-        """Break off the calls of other threads.  The server then cancels them."""
+        """Break off the calls of other threads.  The server then cancels those."""
         for connection in tuple(self._connections):
             if connection.sock is not None:
                 with contextlib.suppress(OSError):
@@ -179,7 +179,7 @@ class HttpClient:
     def _open(
         self, path: str, payload: Mapping[str, object] | bytes | None, timeout_s: float | None
     ) -> Iterator[HTTPResponse]:
-        """Yield the server's response; turn errors of the connection and of reading the answer into ours."""
+        """Yield the server's response.  Errors of the connection, and of reading the answer, become ours."""
         connect = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
         wait_s = (self._timeout_s if timeout_s is None else timeout_s) + GRACE_S
         connection = connect(self._parts.netloc, timeout=wait_s)
@@ -191,7 +191,7 @@ class HttpClient:
         try:
             with contextlib.suppress(
                 BrokenPipeError, ConnectionResetError
-            ):  # refused while sending; the answer says why
+            ):  # the server refuses while we are sending; its answer says why
                 body = json.dumps(payload).encode() if isinstance(payload, Mapping) else payload
                 connection.request(method, target, body, headers)
             with contextlib.closing(connection.getresponse()) as response:
@@ -212,7 +212,7 @@ class HttpClient:
 
 
 # -- to JSON and back --------------------------------------------------------------------------------------------------
-# JSON that is no answer of this service raises KeyError, TypeError or ValueError.
+# JSON that is no answer of this service makes these raise KeyError, TypeError or ValueError.
 def encode_request(request: ApplyRequest) -> dict[str, object]:
     """Return the request's JSON object, without the owner and without fields that have their default."""
     encoded: dict[str, object] = {"original": request.original}
@@ -267,7 +267,7 @@ def decode_error(body: Json) -> ApplyError:
     """Return the error in an error body, as the class with its code.  An unknown code becomes a ServiceError."""
     error = body["error"]
     kinds: list[type[ApplyError]] = [ApplyError]
-    for kind in kinds:  # grows by the subclasses of each
+    for kind in kinds:  # the loop appends the subclasses of each
         kinds += kind.__subclasses__()
     kind = {kind.code: kind for kind in reversed(kinds)}.get(error["code"], ServiceError)
     decoded = kind(error["message"], value=error["value"], limit=error["limit"], remedy=error["remedy"])

@@ -1,10 +1,10 @@
-"""`apply-service apply`: one edit of one file, or one JSON request.  Several files: see `batch`.
+"""Runs `apply-service apply`: one edit of one file, or one JSON request.  `batch` runs it for several files.
 
-Reads the file (or, as a filter, standard input), asks for the answer (`request`), and prints it or writes it back.  The
-file is written only if every check passed and the file has not changed since it was read.
+It reads the file (or, as a filter, standard input), asks for the answer (`request`), and prints it or writes it back.
+The file is written only if every check passed and the file has not changed since it was read.
 
-Where the answer is in doubt, the user is asked on a terminal which of its readings is meant.  Elsewhere nobody is
-asked: the answer comes with its doubt, and a message names the option `--reading`.
+An edit can have several readings: ways to merge it.  If the answer is in doubt, a user at a terminal is asked which
+reading is meant.  Elsewhere nobody is asked: the answer carries its doubt, and a message names the option `--reading`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ ABOUT_THE_FILE = (
     *(BadEncoding, NulByte, MalformedEdit, NeedsMoreContext, Unrelated, Exchanged, TooLarge, ContextLimitExceeded),
     ResultError,
 )
-"""Errors in whose words the file's name is missing."""
+"""Errors that are about the file and may not name it in their message."""
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
@@ -90,7 +90,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 
 def _name_file(error: ApplyError, arguments: Namespace) -> None:
-    """Name the file in an error that speaks of it and does not say which."""
+    """Add the file's name to the message of an error that is about it and does not name it."""
     is_unnamed = isinstance(error, ABOUT_THE_FILE) and arguments.file not in error.message
     if is_unnamed and error.value != arguments.update:
         error.message = f"{arguments.file}: {error.message}"
@@ -130,7 +130,7 @@ def _run_request(arguments: Namespace, answerer: Answerer) -> int:
     try:
         request = json.loads(body)
     except ValueError:
-        request = {}  # `answer_request` refuses the body below
+        request = {}  # `answerer.edit` refuses the body below
     if not isinstance(request, dict):
         request = {}
     try:
@@ -146,8 +146,8 @@ def _run_request(arguments: Namespace, answerer: Answerer) -> int:
 
 
 def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Namespace, done: str = "") -> int:
-    """Say how sure the answer is, and what became of it; the exit code.  One that may not be used as it is, is told
-    even where `--quiet` is given."""
+    """Say how sure the answer is and what became of it, and return the exit code.  An answer that may not be used as it
+    is, is reported even with `--quiet`."""
     failed = refused_verdicts(answer, request)
     if not done:
         name = str(request.get("path") or "standard input")
@@ -170,8 +170,8 @@ def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Names
 
 
 def _read_edit(arguments: Namespace, max_bytes: int) -> tuple[SourceFile, FileEncoding, dict[str, Any]]:
-    """Return the file to edit, its encoding, and the request for it.  Standard input has the name in `--stdin-path`,
-    and no file."""
+    """Return the file to edit, its encoding, and the request for it.  Standard input is no file; `--stdin-path` gives
+    its name."""
     if arguments.file is None:
         remedy = "Name the file to edit and the snippet: apply-service apply FILE SNIPPET."
         raise InvalidField("No file is named.", remedy=remedy)
@@ -223,8 +223,8 @@ def _options(arguments: Namespace) -> dict[str, Any]:
 def _write_back(
     source: SourceFile, answer: dict[str, Any], request: Mapping[str, Any], store: BackupStore, *, is_forced: bool
 ) -> str:
-    """Write the file; what was done, in words.  Raises CheckFailed: not, as the answer may not be used as it is;
-    FileError."""
+    """Write the file, and return in words what was done.  Raises FileError; CheckFailed if the answer may not be used
+    as it is, and then nothing is written."""
     if failed := refused_verdicts(answer, request):
         found = "; ".join(map(output.describe, failed))
         checks = sorted({verdict["check"] for verdict in failed})
@@ -242,12 +242,12 @@ def _write_back(
     return f"{told}; {wrote} {source.path}; undo with `{undo_command(source.path)}`"
 
 
-# -- the question which reading is meant -------------------------------------------------------------------------------
+# -- asking which reading is meant -------------------------------------------------------------------------------------
 Json = dict[str, Any]
 
 
 def may_ask(arguments: Namespace) -> bool:
-    """Tell whether somebody reads the question and can answer it, and no option has answered it before."""
+    """Tell whether a person can see the question and answer it, and no option has settled it."""
     is_settled = arguments.quiet or arguments.json or arguments.allow_doubt or arguments.reading is not None
     return not is_settled and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
@@ -259,8 +259,8 @@ def _readings_in(answer: Json) -> list[OtherReading]:
 
 
 def answer_edit(arguments: Namespace, answerer: Answerer, request: Json, *, is_asking: bool) -> Json:
-    """Return the answer to a request; with `is_asking` that of the reading that the user takes, where it is in doubt.
-    Raises CheckFailed: the user takes none; ApplyError."""
+    """Return the answer to a request.  If it is in doubt and `is_asking`, return the answer for the reading that the
+    user takes.  Raises ApplyError; CheckFailed if the user takes none."""
 
     def ask_for(asked: Json) -> Json:
         return answerer.edit(json.dumps(asked).encode(), arguments.timeout)
@@ -287,23 +287,23 @@ def answer_edit(arguments: Namespace, answerer: Answerer, request: Json, *, is_a
     if taken is None:
         remedy = "Show more unchanged lines of the file in the edit."
         raise unclear or CheckFailed(f"{arguments.file}: no reading was taken.", remedy=remedy)
-    if unclear is None and taken is readings[0]:  # whoever takes it doubts it no more
+    if unclear is None and taken is readings[0]:  # the user took it, so the doubt is settled
         return {**answer, "verdicts": [verdict for verdict in answer["verdicts"] if verdict["check"] != DOUBT]}
     return ask_for(request | {"reading": taken.id, "strategy": "exact"})
 
 
 def option_for_next(answer: Mapping[str, Any]) -> str:
-    """Return the option that takes the next reading of an answer; empty where there is none."""
+    """Return the option that takes the next reading of an answer; empty if there is no other."""
     if not answer["readings"]:
         return ""
-    # Numbers count from what the merger takes for the likeliest.  A model may have decided against it.
+    # Numbers count from the reading that the merge program ranks first.  A model may have decided against that one.
     return "--reading 2" if answer["agreement"] is not False else f"--reading {answer['readings'][0]['id']}"
 
 
 def _ask(
     name: str, why: str, readings: Sequence[OtherReading], original: str, *, is_colored: bool
 ) -> OtherReading | None:
-    """Return the reading that the user takes; None where it is none of those shown."""
+    """Return the reading that the user takes; None if the user wants none of them."""
     numbered = {str(n): one for n, one in enumerate(shown_readings(readings), 1)}
     output.write_note(f"{name}: {'which of these is meant?' if readings[1:] else 'is this meant?'}")
     for reason in output.BETWEEN_REASONS.split(why):

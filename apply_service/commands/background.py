@@ -1,11 +1,12 @@
-"""`apply-service start`, `stop` and `status`: one server for each user, in the background, which `apply` asks.
+"""Runs `apply-service start`, `stop` and `status`: each user has one server in the background, which `apply` asks.
 
-A folder below the state folder, which only the user can use, tells where it is: `server.json` has pid, URL and key.
-The server makes that file anew, locks it, and only then writes into it.  So what stands in a locked one was written by
-a process that still lives; what a dead server left gets no signal, no key and no file, whoever has its pid and its port
-by now.  To look takes a shared lock, and nobody else ever locks the same file: those who look disturb nobody.  `lock`
-is for the servers alone: each holds it as long as it lives, so there is one.  It listens on loopback alone, and wants
-the key, because all users of a machine share its loopback.
+A folder in the state folder, which only the user can use, tells where the server is: `server.json` has its pid, URL and
+key.  Each server creates that file anew, locks it, and only then writes into it.  So a locked file was written by a
+process that still lives.  A file without a lock is a dead server's: it is ignored, as its pid and port may be another
+process's by now.  Looking takes a shared lock, and only the server takes an exclusive one, so lookers disturb nobody.
+
+A second file, `lock`, is locked by the server as long as it lives, so there is only one.  The server listens on
+loopback alone.  It asks for the key, because all users of a machine share its loopback.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ from apply_service.models import EMBEDDED
 from apply_service.settings import AUTO, Settings
 
 PROBE_S = 0.04
-"""How long a server may take to say that it is ready before the edit is applied without it."""
+"""How long a server may take to say that it is ready.  After that, the edit is applied without it."""
 PATIENCE_S = 5.0
-"""The same where somebody asks whether it is."""
+"""The same limit for `start` and `status`, which wait for the answer."""
 POLL_S = 0.02
 KEY_NAME = "start"
 N_LOG_LINES = 10
 LOOPBACK = "http://127.0.0.1:"
 FOLDER = "server"
 LOCK_FROM, LOCK_BYTES = 2**30, 2**30 - 1
-"""What is locked of a file on Windows: bytes beyond its end, as nobody else could read one that is locked."""
+"""The bytes of a file that are locked on Windows.  They lie beyond its end, as nobody could read locked bytes."""
 
 
 class UserServer(NamedTuple):
-    """The user's server, which lives.  `models`: the names that requests may give, its own first."""
+    """The user's running server.  `models`: the names that requests may give; the first is its own model."""
 
     pid: int
     url: str
-    """Empty once it takes no more requests: its port may be another's."""
+    """Empty once it takes no more requests, as its port may then be another process's."""
     key: str
     models: list[str]
     started: float
@@ -58,13 +59,14 @@ class UserServer(NamedTuple):
 
 # -- who runs ----------------------------------------------------------------------------------------------------------
 def folder_of(settings: Settings) -> Path:
-    """Not in the runtime folder of the session: that is deleted when the user logs out, and the server lives on."""
+    """Return the server's folder.  It is not in the session's runtime folder, which is deleted when the user logs out:
+    the server lives on."""
     return settings.state_path / FOLDER
 
 
 def find_server(settings: Settings, *, even_stopping: bool = False) -> UserServer | None:
-    """Return the user's server if it takes requests; None if there is none, or if it is still loading.  Raises
-    FileNotWritable: its folder is another user's."""
+    """Return the user's server if it takes requests; None if there is none or it is still loading.  Raises
+    FileNotWritable if its folder is another user's."""
     with _opened(settings) as record:
         server = None if record is None else _read(record)
     return server if server is not None and (server.url or even_stopping) else None
@@ -72,9 +74,9 @@ def find_server(settings: Settings, *, even_stopping: bool = False) -> UserServe
 
 @contextlib.contextmanager
 def _opened(settings: Settings) -> Iterator[int | None]:
-    """`server.json`; None if there is none."""
+    """Open `server.json` for reading; None if there is none."""
     record = None
-    if os.path.lexists(folder_of(settings)):  # who only looks creates nothing
+    if os.path.lexists(folder_of(settings)):  # else opening would create the folder
         with contextlib.suppress(OSError):
             record = open_private(private_folder(settings.state_path, FOLDER) / "server.json", os.O_RDONLY)
     try:
@@ -92,7 +94,7 @@ def _read(record: int) -> UserServer | None:
         if not isinstance(said, dict) or {name: type(value) for name, value in said.items()} != kinds:
             return None
         server = UserServer(**said)
-        # Read before the look at the lock: a server locks the file before it writes.
+        # The file is read before its lock is looked at, as a server locks the file before it writes.
         is_sound = 1 < server.pid < 2**31 and server.models and all(isinstance(name, str) for name in server.models)
         is_sound = is_sound and (server.url == "" or server.url.startswith(LOOPBACK))
         return server if is_sound and is_locked(record) else None
@@ -101,11 +103,11 @@ def _read(record: int) -> UserServer | None:
 
 
 def is_locked(record: int) -> bool:
-    """Tell whether the server that made the file lives.  Raises OSError."""
+    """Tell whether the server that created the file lives.  Raises OSError."""
     if sys.platform == "win32":
         import msvcrt
 
-        # There is no shared lock here: each process tries a byte of its own, by its pid, which is a multiple of 4.
+        # Windows has no shared lock here, so each process tries a byte of its own, by its pid (a multiple of 4).
         os.lseek(record, LOCK_FROM + os.getpid() // 4 % LOCK_BYTES, os.SEEK_SET)
         try:
             msvcrt.locking(record, msvcrt.LK_NBLCK, 1)
@@ -124,7 +126,8 @@ def is_locked(record: int) -> bool:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock the file until it is closed; False if somebody else has.  Raises OSError: files can't be locked there."""
+    """Lock the file until it is closed; False if another process has locked it.  Raises OSError if it can't be
+    locked."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -146,11 +149,11 @@ def _lock(descriptor: int) -> bool:
 # -- the server's own side ---------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def held(settings: Settings) -> Iterator[tuple[Settings, Callable[[str], None]]]:
-    """Be the user's server while it is open: its settings, and what to call with the URL once it listens, and with an
-    empty one before it closes its port.
+    """Be the user's server while this is open.  Yield its settings and a function `publish`.  Call it with the URL once
+    the server listens, and with an empty string before it closes its port.
 
-    Another one that is loading or stopping is waited for.  Raises NotReady: another one takes requests;
-    FileNotWritable.
+    If another server is loading or stopping, wait for it.  Raises FileNotWritable; NotReady if another one takes
+    requests.
     """
     from apply_service.api.keys import format_entry, make_key
 
@@ -181,11 +184,11 @@ def held(settings: Settings) -> Iterator[tuple[Settings, Callable[[str], None]]]
         try:
             yield replace(settings, host="127.0.0.1", keys_file=str(folder / "keys.toml")), publish
         finally:
-            os.ftruncate(record, 0)  # not removed: by its name it may be a later server's
+            os.ftruncate(record, 0)  # not removed, as the file of that name may be a later server's
 
 
 def write_log(settings: Settings) -> None:
-    """Send what this process says from now on to the log, which begins anew.  Raises FileNotWritable."""
+    """Send all later output of this process to a new, empty log.  Raises FileNotWritable."""
     folder = private_folder(settings.state_path, FOLDER)
     with _writing(folder):
         log = open_private(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
@@ -195,13 +198,13 @@ def write_log(settings: Settings) -> None:
 
 
 def _create(path: Path) -> int:
-    """Return a new file in the place of an old one.  Raises OSError."""
+    """Create a new file in the place of an old one, and return its descriptor.  Raises OSError."""
     until = time.monotonic() + (1 if sys.platform == "win32" else 0)
     while True:
         try:
             path.unlink(missing_ok=True)
             return open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        except PermissionError:  # on Windows, while somebody reads the old one
+        except PermissionError:  # on Windows, while another process reads the old file
             if time.monotonic() >= until:
                 raise
             time.sleep(POLL_S)
@@ -229,15 +232,15 @@ def _writing(folder: Path) -> Iterator[None]:
 
 # -- who is asked ------------------------------------------------------------------------------------------------------
 def choose_server(arguments: Namespace, settings: Settings) -> Settings:
-    """Return the settings with `auto` decided: the user's server if it would decide as this process does and answers at
-    once; else none."""
+    """Return the settings with `auto` decided.  The user's server is chosen if it answers at once and would decide as
+    this process does; else no server."""
     if settings.server != AUTO:
         return settings
     server = None
     if all(getattr(arguments, name) is None for name in OF_THE_ENGINE):
-        with contextlib.suppress(FileNotWritable):  # the edit needs neither a server nor a place for one
+        with contextlib.suppress(FileNotWritable):  # the edit needs no server
             server = find_server(settings)
-    # A JSON request names its model itself, and is sent as it is.
+    # A JSON request names its own model and is sent unchanged.
     is_json = arguments.request is not None or arguments.batch is not None
     models = [] if server is None else server.models[: 1 if is_json or arguments.model is None else None]
     if server is None or settings.model not in models or not _is_ready(server, PROBE_S):
@@ -264,22 +267,22 @@ def _is_ready(server: UserServer, timeout_s: float) -> bool:
 
 # -- the commands ------------------------------------------------------------------------------------------------------
 def start(arguments: Namespace, settings: Settings) -> int:
-    """Run `start`: returns when a server answers, this one or another that was sooner; the exit code.  Raises NotReady:
-    it did not start; FileNotWritable."""
+    """Run `start`: return the exit code once this server answers, or another that was faster.  Raises FileNotWritable;
+    NotReady if it did not start."""
     import subprocess
 
     folder = private_folder(settings.state_path, FOLDER)
     if (server := find_server(settings)) is not None:
         return _tell_of(server)
     command = [*python_command("apply_service.cli"), "serve", *arguments.words, "--background"]
-    if arguments.port is None:  # one in the configuration is meant for `serve`
+    if arguments.port is None:  # a port in the configuration is meant for `serve`
         command += ["--port", "0"]
     options: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
         options = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
     options |= {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, env=clean_environment(), encoding="utf-8", errors="replace", **options)
-    said = None  # before it could open its log
+    said = None  # what it wrote to standard error before it opened its log
     try:
         with spinning(f"starting a server with {settings.model}"):
             while (server := find_server(settings)) is None and said is None:
@@ -299,9 +302,9 @@ def start(arguments: Namespace, settings: Settings) -> int:
         said = said.strip() or f"It ended with code {process.returncode}; is the disk full?"
         remedy = f"Its whole log: {folder / 'log'}"
         raise NotReady(f"The server did not start:\n{said}", remedy=remedy)
-    # The interpreter of a virtual environment on Windows starts another one, with a pid of its own.
+    # On Windows, the interpreter of a virtual environment starts another process, with a pid of its own.
     if sys.platform != "win32" and server.pid != process.pid:
-        process.terminate()  # it waits for its turn
+        process.terminate()  # it waits until the other server ends
         process.wait()
         return _tell_of(server)
     model = "" if settings.model == EMBEDDED else f" -m {settings.model}"
@@ -326,7 +329,7 @@ def _end_of(log: Path) -> str:
 
 
 def stop(_: Namespace, settings: Settings) -> int:
-    """Run `stop`: returns when the server has ended; the exit code.  Raises NotReady: it does not end, or it is out of
+    """Run `stop`: return the exit code once the server has ended.  Raises NotReady if it does not end or is out of
     reach."""
     with _opened(settings) as record:
         server = None if record is None else _read(record)
@@ -346,19 +349,19 @@ def stop(_: Namespace, settings: Settings) -> int:
 
 
 def _terminate(server: UserServer, record: int) -> None:
-    """Send SIGTERM to the server, and to no other process that has its pid by now.  Raises NotReady: the pid is not
-    that of the server here."""
+    """Send SIGTERM to the server, and never to another process that has its pid by now.  Raises NotReady if the server
+    runs in another container."""
     pidfd = None
-    with contextlib.suppress(OSError):  # Linux before 5.3 has none
+    with contextlib.suppress(OSError):  # Linux before 5.3 has no pidfd
         pidfd = os.pidfd_open(server.pid) if sys.platform == "linux" else None
     try:
         if not is_locked(record):
             return
-        # It lived after `pidfd_open`, so the descriptor is that of the server, if the pid is.
+        # The server lived after `pidfd_open`.  So if the pid is the server's, the descriptor is too.
         if not _has_open(server.pid, record):
             message = f"Your server runs in another container: process {server.pid} here is not that server."
             raise NotReady(message, remedy="Stop it from its own container.")
-        with contextlib.suppress(OSError):  # it has just ended, which Windows calls a wrong parameter
+        with contextlib.suppress(OSError):  # it has just ended; Windows then complains of a wrong parameter
             if sys.platform == "linux" and pidfd is not None:
                 signal.pidfd_send_signal(pidfd, signal.SIGTERM)
             else:
@@ -369,11 +372,11 @@ def _terminate(server: UserServer, record: int) -> None:
 
 
 def _has_open(pid: int, descriptor: int) -> bool:
-    """Tell whether the process has the file open; taken for granted where the system does not tell."""
+    """Tell whether the process has the file open; True if the system does not tell."""
     if not os.path.isdir("/proc/self/fd"):
         return True
     wanted = os.fstat(descriptor)
-    with contextlib.suppress(OSError):  # no such process, or another user's
+    with contextlib.suppress(OSError):  # there is no such process, or it is another user's
         for name in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
                 if os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), wanted):
@@ -382,7 +385,7 @@ def _has_open(pid: int, descriptor: int) -> bool:
 
 
 def status(arguments: Namespace, settings: Settings) -> int:
-    """Run `status`; the exit code says whether the server answers."""
+    """Run `status` and return the exit code, which says whether the server answers."""
     server = find_server(settings, even_stopping=True)
     is_ready = server is not None and _is_ready(server, PATIENCE_S)
     file = folder_of(settings) / "server.json"

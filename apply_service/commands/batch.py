@@ -1,7 +1,7 @@
-"""`apply-service apply --batch` and `--patch`: several files, all of them or each for itself.
+"""Runs `apply-service apply --batch` and `--patch`: edits of several files, all or nothing or each for itself.
 
-Reads what the batch or patch names from disk, asks for the answer (`request`), and prints diffs or writes the files
-back.  `Roots` judges the names: a batch may come from an agent, a patch from anywhere.
+It reads the files that the batch or patch names, asks for the answer (`request`), and prints diffs or writes the files
+back.  `Roots` checks the names, as a batch may come from an agent and a patch from anywhere.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from apply_service.types import DOUBT
 
 Json = dict[str, Any]
 Sources = Mapping[str, SourceFile]
-"""The files of a batch as they were read, by the names it gives them."""
+"""The files of a batch as they were read, by the names that the batch gives them."""
 
 
 def run(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> int:
-    """Run the command; the exit code.  `store`: what writes the files, with --in-place.  Raises ApplyError."""
+    """Run the command and return the exit code.  `store`: writes the files, with --in-place.  Raises ApplyError."""
     settings = answerer.settings
     roots = Roots(arguments.root or ["."], own_places(settings, config=arguments.config))
     wants_diff = arguments.diff or not (arguments.in_place or arguments.json)
@@ -81,19 +81,20 @@ def run(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> 
 
 
 def _set_rule_of_doubt(parts: Sequence[Json], arguments: Namespace) -> None:
-    """Let a doubt fail an edit that is written, unless an option accepts it; what the edit itself says goes first."""
+    """Set whether a doubt fails an edit: it does if files are written, unless an option accepts it.  What the edit
+    itself says comes first."""
     if arguments.allow_doubt or arguments.in_place:
         rule = "warn" if arguments.allow_doubt else "fail"
         for part in parts:
             own = part.get("on_verdict") or {}
-            if isinstance(own, dict):  # anything else is refused by whoever answers
+            if isinstance(own, dict):  # `answerer` refuses anything else
                 part["on_verdict"] = {DOUBT: rule, **own}
 
 
 def _end(
     answer: Json, parts: Sequence[Json], arguments: Namespace, n_unwritten: int, written: Sequence[FileWrite]
 ) -> int:
-    """Tell what became of the files; the exit code."""
+    """Report what became of the files, and return the exit code."""
     asked = zip(answer["items"], itertools.cycle(parts), strict=False)
     is_doubted = any(refused_verdicts(item, part) for item, part in asked)
     code = output.OK if answer["status"] == "applied" and not is_doubted else output.REFUSED
@@ -109,9 +110,9 @@ def _end(
     return code
 
 
-# -- what is asked -----------------------------------------------------------------------------------------------------
+# -- the request -------------------------------------------------------------------------------------------------------
 def _read_batch(arguments: Namespace, max_bytes: int) -> Json:
-    """Return the batch as an object; its fields are checked by whoever answers."""
+    """Return the batch as an object; its fields are checked later, by the answerer."""
     if arguments.patch is not None:
         mode = {"mode": "independent"} if arguments.independent else {}
         rules = {"on_verdict": dict(arguments.on_verdict)} if arguments.on_verdict else {}
@@ -130,7 +131,7 @@ def _read_batch(arguments: Namespace, max_bytes: int) -> Json:
 
 
 def _refuse_contents(part: Json) -> None:
-    """Raises UnsupportedParameter for what a request to a server holds and a batch on disk does not."""
+    """Raises UnsupportedParameter for fields that only a request to a server may have."""
     if given := sorted({"original", "original_b64", "files"} & part.keys()):
         message = f"{', '.join(given)} would have no effect, because the files are read from disk."
         remedy = f"Leave out {', '.join(given)}, or send the batch to a server by HTTP."
@@ -139,19 +140,19 @@ def _refuse_contents(part: Json) -> None:
 
 @dataclass(slots=True)
 class BatchFiles:
-    """How the files that a batch names are read, and how much of them has been."""
+    """The files on disk that a batch names: how they are read, and how much has been read."""
 
     roots: Roots
     encoding: str | None
-    """Of all files, as the user named it."""
+    """The encoding of all files, if the user named one."""
     max_bytes: int
-    """Of all files together."""
+    """The limit for all files together."""
     n_bytes: int = 0
     guesses: dict[str, FileEncoding] = field(default_factory=dict)
-    """The encodings of files that are guesses."""
+    """The encodings that were guessed, by the names of their files."""
 
     def read(self, name: str) -> SourceFile:
-        """Raises OutsideRoots, InvalidField, FileNotReadable, TooLarge."""
+        """Return the file of this name.  Raises OutsideRoots, InvalidField, FileNotReadable, TooLarge."""
         source = read_as_judged(self.roots.resolve(name), self.max_bytes)
         self.n_bytes += len(source.data)
         if self.n_bytes > self.max_bytes:
@@ -161,7 +162,7 @@ class BatchFiles:
         return source
 
     def fields(self, name: str, source: SourceFile, encoding: str | None = None) -> dict[str, str]:
-        """Return the file as a request has it.  `encoding`: of this file, as the batch names it."""
+        """Return the request's fields for the file.  `encoding`: the one that the batch names for this file."""
         found = file_encoding(source.data, encoding or self.encoding)
         if found.is_guess:
             self.guesses[name] = found
@@ -169,7 +170,7 @@ class BatchFiles:
 
 
 def _names_in_patch(text: str, on_disk: BatchFiles) -> Sequence[str]:
-    """Return the files that a patch or a reply names.  Raises UnsupportedParameter: it would remove or rename one
+    """Return the files that a patch or a reply names.  Raises UnsupportedParameter if it removes or renames a file
     through a link."""
     from apply_service.formats.patch import read_patch
     from apply_service.reply.reader import named_files, read_patch_reply
@@ -188,7 +189,7 @@ def _names_in_patch(text: str, on_disk: BatchFiles) -> Sequence[str]:
 
 
 def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[Json, Sources]:
-    """Return the batch with the bytes of the files that its edits, or its patch, name."""
+    """Return the batch, with the bytes of all files that its edits or its patch name."""
     sources: dict[str, SourceFile] = {}
     if "patch" in batch:
         for name in _names_in_patch(str(batch["patch"]), on_disk):
@@ -217,8 +218,8 @@ def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[
 
 
 def _tell_guesses(answer: Json, sources: Sources, guesses: Mapping[str, FileEncoding], *, is_together: bool) -> None:
-    """Report in each answer that the file's encoding is a guess.  Where the guess does not do, the file fails; raises
-    BadEncoding where all or nothing is asked for."""
+    """Report in each answer that its file's encoding is a guess.  A file fails if its edit brings characters that the
+    guess may write wrongly; if all or nothing is asked for, raise BadEncoding."""
     for item in answer["items"]:
         name = item["source"]
         if name not in guesses:
@@ -241,8 +242,8 @@ def _tell_guesses(answer: Json, sources: Sources, guesses: Mapping[str, FileEnco
 def _write_back(
     items: Sequence[Json], sources: Sources, write: Callable[[list[FileWrite]], None], *, is_together: bool
 ) -> int:
-    """Write what is ok; the number of files that could not be.  Raises FileError where all or nothing is asked for, or
-    names go from one file to another."""
+    """Write the files with status `ok`, and return how many could not be written.  Raises FileError instead if all or
+    nothing is asked for, or if one item takes a name that another gives up."""
     done = [item for item in items if item["status"] == "ok"]
     moved = [item for item in done if item["path"] != item["source"]]
     taken_over = {item["path"] for item in moved} & {item["source"] for item in moved} - {None}
@@ -264,14 +265,14 @@ def _write_back(
 
 
 def _writes(item: Json, sources: Sources) -> Iterator[FileWrite]:
-    """Yield what becomes of the files that an item speaks of."""
+    """Yield the writes that an item asks for."""
     before = None if item["source"] is None else sources[item["source"]]
     if item["action"] != "delete":
         after = sources[item["path"]]
         is_executable, like = None, None
         if item["new_mode"] is not None:
             is_executable = item["new_mode"] == "100755"
-        if before is not None and before.target != after.target:  # moved or copied, it stays what it was
+        if before is not None and before.target != after.target:  # it is moved or copied, and stays executable
             like = before
             is_executable = bool((before.mode or 0) & 0o100) if is_executable is None else is_executable
         yield FileWrite(after, merged_bytes(item["answer"]), is_executable, like)

@@ -1,4 +1,4 @@
-"""`apply-service completion SHELL`: the script by which a shell completes commands, options, their values and files."""
+"""Runs `apply-service completion SHELL`: prints the script that completes commands, options, values and files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ FILES = ("FILE", "SNIPPET")
 
 
 def run(arguments: Namespace, _: Settings) -> int:
-    """Run the command; the exit code."""
+    """Run the command and return the exit code."""
     import shtab
 
     choices = {spec.flag: spec.choices for spec in setting_specs() if spec.choices}
     commands = next(action for action in arguments.parser._actions if action.dest == "command")
-    commands.help = "command"  # what the help lists in its own way, the library takes for hidden
+    commands.help = "command"  # the help lists the commands in its own way; shtab would take them for hidden
     for listed in commands._choices_actions:
         commands.choices[listed.dest].description = listed.help
     for command in commands.choices.values():
@@ -32,4 +32,4 @@ def run(arguments: Namespace, _: Settings) -> int:
 
 
 def _complete(action: Action, files: dict[str, str]) -> None:
-    action.complete = files  # type: ignore[attr-defined]  # where the library looks for it
+    action.complete = files  # type: ignore[attr-defined]  # shtab looks for this attribute

@@ -1,7 +1,7 @@
-"""`apply-service connect CLIENT`: the configuration that points a client here, printed, or added to the client's file.
+"""Runs `apply-service connect CLIENT`: prints the configuration that points a client here, or adds it to its file.
 
-An entry is added as text: comments, order and layout of the file stay.  The new text is then parsed and held against
-the old configuration with the entry; where both differ in anything, or the file cannot be parsed, nothing is written.
+An entry is inserted as text, so the file keeps its comments, order and layout.  The new text is then parsed and
+compared with the old configuration plus the entry.  If they differ, or the file cannot be parsed, nothing is written.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from apply_service.settings import AUTO, Settings
 
 NAME = "apply-service"
 URL = "http://127.0.0.1:8765"
-"""Where `apply-service serve` listens by default."""
+"""The address on which `apply-service serve` listens by default."""
 
 
 class Client(NamedTuple):
-    """One client, and what it has to be told."""
+    """One client, and the configuration it needs."""
 
     title: str
     note: str
     files: tuple[str, ...] = ()
-    """Its configuration below the project: the first that exists, or else the first.  Empty: it is a program."""
+    """Its configuration files in the project.  The first that exists is used, else the first.  Empty for a program."""
     keys: tuple[str, ...] = ()
-    """Where the entry goes in that file.  Empty: the file is ours alone."""
+    """The path of the entry in that file.  Empty if the file is ours alone."""
     entry: Mapping[str, Any] = {}
     text: str = ""
-    """What is not an entry: a program, or a whole file."""
+    """The text to print in place of an entry: a program, or a whole file."""
 
     @property
     def snippet(self) -> str:
-        """All that the client has to be told, as a file of its own."""
+        """The whole configuration, as a file of its own."""
         return self.text if not self.keys else FORMATS[Path(self.files[0]).suffix].insert("", self.keys, self.entry)
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
-    """Run the command; the exit code.  Raises ApplyError."""
+    """Run the command and return the exit code.  Raises ApplyError."""
     folder = Roots([arguments.root]).folders[0]
     clients = all_clients(str(folder), None if settings.server == AUTO else settings.server, program=own_program())
     if (client := clients.get(arguments.client)) is None:
@@ -96,9 +96,9 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 
 def own_program() -> list[str]:
-    """Return what starts this command from everywhere: its file, or the interpreter where there is none.  A client
-    outside the environment does not find the bare name, and on Windows would take a program of that name in the
-    project."""
+    """Return the words that start this command from everywhere: the program's file, or the interpreter with the module.
+    A client outside the environment would not find the bare name.  On Windows it would run a program of that name in
+    the project."""
     path = Path(os.path.abspath(sys.argv[0]))
     named = [path] if path.stem == NAME and os.path.dirname(sys.argv[0]) else []
     places = [*named, Path(sys.executable).with_name(NAME)]
@@ -109,7 +109,7 @@ def own_program() -> list[str]:
 
 # -- the clients -------------------------------------------------------------------------------------------------------
 def all_clients(project: str, server: str | None = None, *, program: Sequence[str] = (NAME,)) -> dict[str, Client]:
-    """Return the clients by the names that the command takes.  `server`: the running service, if one is to decide.
+    """Return the clients, by the names that the command takes.  `server`: the running service that decides, if any.
     `program`: the words that start this command."""
     command = program[0]
 
@@ -206,7 +206,8 @@ require("codecompanion").setup({{
 
 # -- adding an entry ---------------------------------------------------------------------------------------------------
 def merged(text: str, client: Client) -> str:
-    """Return the file's text with the client's entry; as it is if it has it.  Raises ValueError, which says why not."""
+    """Return the file's text with the client's entry added if it is missing.  Raises ValueError, which says why it
+    can't be added."""
     if not client.keys:
         if text not in ("", client.text):
             raise ValueError("the file already exists and has other contents")
@@ -231,12 +232,12 @@ QUOTED = r'"(?:[^"\\\n]|\\.)*"'
 JSON_COMMENT = re.compile(rf"({QUOTED})|//[^\n]*|/\*.*?\*/", re.DOTALL)
 JSON_TRAILING_COMMA = re.compile(rf"({QUOTED})|,(?=\s*[}}\]])")
 REST_OF_LINE = re.compile(r"[ \t]*(?://[^\r\n]*|/\*(?:(?!\*/)[^\r\n])*\*/[ \t]*)?(?=[\r\n])")
-"""Nothing, or a comment on what the line opens."""
+"""Matches the rest of a line if it holds nothing, or one comment."""
 JSON_MARK = re.compile(rf"({QUOTED})\s*:|{QUOTED}|[{{}}\[\]]")
 
 
 def plain_json(text: str) -> str:
-    """Return the text with spaces for comments and trailing commas, which some clients allow."""
+    """Return the text with comments and trailing commas, which some clients allow, replaced by spaces."""
     for pattern in (JSON_COMMENT, JSON_TRAILING_COMMA):
         text = pattern.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
     return text
@@ -247,12 +248,12 @@ def load_json(text: str) -> Any:
 
 
 def insert_json(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
-    """Return the entry as the first member of the innermost object that exists, with the objects that lack around
-    it."""
+    """Return the text with the entry as the first member of the innermost object of `keys` that exists.  The objects
+    that are missing are put around it."""
     text = text or "{}\n"
     eol = "\r\n" if "\r\n" in text else "\n"
     indent = found[1] if (found := re.search(r"^([ \t]+)\S", text, re.MULTILINE)) else "  "
-    at, depth, path = 0, 0, list[str | None]()  # `path`: the key of each object and list that is open, None in a list
+    at, depth, path = 0, 0, list[str | None]()  # `path`: the key of each open object; None in a list
     for mark in JSON_MARK.finditer(plain_json(text)):
         if mark[0] in "{[":
             if mark[0] == "{" and path == list(keys[: len(path)]):
@@ -276,7 +277,7 @@ def insert_json(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str
 
 
 def insert_toml(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
-    """Return the entry as a table at the end."""
+    """Return the text with the entry as a table at the end."""
     eol = "\r\n" if "\r\n" in text else "\n"
     between = eol if text and not text.endswith("\n") else ""
     lines = [

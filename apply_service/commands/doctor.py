@@ -1,4 +1,4 @@
-"""`apply-service doctor`: whether this installation works."""
+"""Runs `apply-service doctor`: tells whether this installation works."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Finding(NamedTuple):
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
-    """Run `doctor`; the exit code says whether everything works."""
+    """Run `doctor` and return the exit code, which says whether everything works."""
     findings = []
     for finding in examine(settings):
         findings.append(finding)
@@ -38,7 +38,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """Yield all findings, cheap ones first."""
+    """Yield all findings, those that are fast to get first."""
     from apply_service.drafting.drafter import check_drafter
     from apply_service.registry import head_of
 
@@ -73,14 +73,14 @@ def examine(settings: Settings) -> Iterator[Finding]:
         is_ok, text = _examine_model(settings)
     except ApplyError as error:
         is_ok, text = False, f": {error.message} [{error.code}] {error.remedy}"
-    except Exception as error:  # a diagnosis must not die of what it diagnoses
+    except Exception as error:  # whatever is broken is a finding, and must not end the diagnosis
         is_ok, text = False, f": {type(error).__name__}: {error}"
     yield Finding("model", is_ok, settings.model + text)
 
 
 def _examine_model(settings: Settings) -> tuple[bool, str]:
-    """Load the model, or ask its server for it: whether it works, and what to say after its name.  Raises whatever
-    keeps it from working."""
+    """Load the model, or ask the server that has it.  Return whether it works, and the words that follow its name.
+    Raises any error that keeps the model from working."""
     source = settings.model_sources[settings.model]
     if source.startswith(REMOTE_PREFIX):
         from apply_service.remote.client import Endpoint, served_models
@@ -114,8 +114,8 @@ def _examine_model(settings: Settings) -> tuple[bool, str]:
 
 
 def _speeds(pass_times: Mapping[int, float], plain_s: float) -> str:
-    """Tell what passes of each size take, and how fast the model writes at most: a token a pass without drafts, all
-    rows of the best size with them."""
+    """Return in words how long a pass of each size takes, and the most tokens per second: one token a pass without
+    drafts, and all rows of the best size with them."""
     times = ", ".join(f"{n_rows} {1e3 * seconds:.3g}" for n_rows, seconds in sorted(pass_times.items()))
     best = max(n_rows / seconds for n_rows, seconds in pass_times.items())
     return (

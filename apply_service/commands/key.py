@@ -1,4 +1,4 @@
-"""`apply-service key NAME`: make an API key, or hash one that exists, for the file that `keys_file` names."""
+"""Runs `apply-service key NAME`: makes an API key, or hashes an existing one, for the file that `keys_file` names."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from apply_service.settings import Settings
 
 
 def run(arguments: Namespace, _: Settings) -> int:
-    """Run the command; the exit code.  A made key goes to standard output, and so does the entry without a file.
-    Raises SettingsError: the file is not one of keys, or has the name already; FileNotWritable: it cannot be
+    """Run the command and return the exit code.  A new key is printed to standard output; without a file, so is its
+    entry.  Raises SettingsError if the file is no key file or has the name already; FileNotWritable if it cannot be
     written."""
     from apply_service.api.keys import format_entry, load_keys, make_key
 
@@ -30,7 +30,7 @@ def run(arguments: Namespace, _: Settings) -> int:
                 remedy="Choose another name, or remove that entry from the file.",
             )
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)  # the owner's alone
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)  # only the owner can read it
             with os.fdopen(descriptor, "a", encoding="utf-8", newline="\n") as file:
                 file.write(("\n" if ring is not None else "") + entry)
         except OSError as error:

@@ -1,7 +1,7 @@
-"""`apply-service mcp`: the tool `edit_file` for coding agents, over stdio or streamable HTTP.
+"""Runs `apply-service mcp`: serves the tool `edit_file` to coding agents, over stdio or streamable HTTP.
 
-By default the edits are applied in this process, whose model is loaded in the background from the start; with --server
-a running service applies them.  Files are read and written here either way.
+By default this process applies the edits, and loads its model in the background from the start.  With --server, a
+running service applies them.  Files are read and written here either way.
 """
 
 from __future__ import annotations
@@ -39,15 +39,16 @@ CRASHED = 1
 PATH = "/mcp"
 KEY_NAME = "run"
 MAX_MESSAGE_BYTES = 256 * 1024
-"""The event loop parses messages: text of this size takes a millisecond, JSON of brackets some 60."""
+"""A limit that protects the event loop, which parses messages: this much text takes 1 ms, this many brackets 60 ms."""
 MAX_SESSIONS = 1000
-"""Sessions over HTTP at a time; one more is answered 503."""
+"""How many sessions there may be over HTTP at a time; one more is answered 503."""
 SESSION_IDLE_S = 1800.0
-"""A session without a request, or a stream that listens, for so long is ended; its client has to begin anew."""
+"""A session ends after this many seconds without a request or a listening stream.  Its client then has to start a new
+one."""
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
-    """Run the command until the client hangs up or it is stopped; the exit code.  Raises ApplyError."""
+    """Run the command until the client hangs up or it is stopped, and return the exit code.  Raises ApplyError."""
     try:
         import mcp  # noqa: F401
     except ImportError as error:
@@ -92,7 +93,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 # -- who applies -------------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def model_service(settings: Settings, *, asks_model: bool = True) -> Iterator[Service]:
-    """Yield a service in this process; its model, if one is ever asked, is loaded while the client says hello."""
+    """Yield a service in this process.  If the model may be asked, it is loaded while the client connects."""
     from apply_service.build import build_runtime, open_service
 
     runtime = build_runtime(settings)
@@ -102,7 +103,7 @@ def model_service(settings: Settings, *, asks_model: bool = True) -> Iterator[Se
         try:
             runtime.load(settings.model)
             gc.freeze()  # as in `serve`
-        except ApplyError as error:  # every edit that needs the model will say so, too
+        except ApplyError as error:  # every edit that needs the model will raise it, too
             print_error(error)
 
     loading = threading.Thread(target=load, name="apply-load", daemon=True)
@@ -113,7 +114,7 @@ def model_service(settings: Settings, *, asks_model: bool = True) -> Iterator[Se
             yield service
     finally:
         if loading.is_alive() or service.is_alive:
-            # The interpreter's own end would abort the process under a forward pass.
+            # A normal exit during a forward pass would abort the process.
             code = OK
             if (error := sys.exception()) is not None:
                 code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else CRASHED
@@ -134,16 +135,16 @@ def local_apply(service: Service) -> Apply:
 
 
 def remote_apply(arguments: Namespace, settings: Settings) -> Apply:
-    """Send each edit by a thread; one that is cancelled here is cancelled there."""
+    """Return a function that sends each edit on a thread.  An edit that is cancelled here is cancelled there."""
     import anyio
 
     from apply_service.clients.http import HttpClient
 
     server = settings.server or ""
-    HttpClient(server, api_key=settings.api_key)  # a wrong URL or key is found out before anything is served
+    HttpClient(server, api_key=settings.api_key)  # raises now if the URL or key is wrong, before anything is served
 
     async def apply(request: ApplyRequest) -> ApplyResult:
-        # Both are settings, and meant for the server only where they were asked for here.
+        # Both can also be set by the configuration; the server gets only what the command line asked for.
         asked = replace(request, model=arguments.model, drafter=arguments.drafter)
         client = HttpClient(server, api_key=settings.api_key, timeout_s=settings.default_timeout_s)
         try:
@@ -168,13 +169,14 @@ def serve_stdio(server: Server[Any]) -> int:
 
 
 def for_valid_keys(apply: Apply) -> Apply:
-    """`apply` for edits that come over HTTP: where the caller's key goes, an edit ends, and another is refused."""
+    """Return `apply` for edits that come over HTTP.  If the caller's key is revoked, a running edit ends, and new ones
+    are refused."""
     import anyio
 
     from apply_service.api.calls import this_call
 
     async def apply_for_caller(request: ApplyRequest) -> ApplyResult:
-        call = this_call()  # of the message that brought the edit: the SDK keeps its context
+        call = this_call()  # the call that brought the message, as the SDK keeps its context
         call.refuse_revoked()
         with anyio.CancelScope() as scope:
             call.on_revoked = lambda _: scope.cancel()
@@ -186,8 +188,8 @@ def for_valid_keys(apply: Apply) -> Apply:
 
 
 def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings) -> int:
-    """Serve until a signal.  Without a file of keys one is made for this run, because all users of a machine share its
-    loopback, and whoever calls edits with the rights of this process."""
+    """Serve until a signal.  If there is no file of keys, a key is made for this run.  It is needed because all users
+    of a machine share its loopback, and edits run with the rights of this process."""
     import uvicorn
 
     from apply_service.api.auth import refuse_open_network
@@ -223,8 +225,8 @@ def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings
 
 
 def http_app(server: Server[Any], host: str, settings: Settings, keys: KeyHolder | None) -> Any:
-    """Return the protocol behind the same limits and times as the service's own HTTP.  `keys`: whose holders may call;
-    None: everyone.  On loopback it is asked by names of this machine alone, with a key, too."""
+    """Return the app, with the same limits and deadlines as the service's own HTTP.  `keys`: a caller must have one;
+    None lets everyone call.  On loopback, requests must name this machine as their host, even with a key."""
     from starlette.datastructures import Headers
 
     from apply_service.api.auth import AuthMiddleware
@@ -234,7 +236,7 @@ def http_app(server: Server[Any], host: str, settings: Settings, keys: KeyHolder
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         host=host,
-        max_request_body_size=sys.maxsize,  # `small` refuses sooner, and says why
+        max_request_body_size=sys.maxsize,  # `small` refuses earlier, and says why
         max_sessions=MAX_SESSIONS,
         session_idle_timeout=SESSION_IDLE_S,
     )
@@ -242,13 +244,13 @@ def http_app(server: Server[Any], host: str, settings: Settings, keys: KeyHolder
     async def small(scope: Scope, receive: Receive, send: Send) -> None:
         """Run the app for messages of at most `MAX_MESSAGE_BYTES`.
 
-        Each is read before the app sees it: the app would answer 500 to what `receive` raises.
+        Each message is read before the app gets it, as the app would answer 500 to whatever `receive` raises.
         """
         body, n_bytes, limit = bytearray(), 0, MAX_MESSAGE_BYTES
         has_more = scope["type"] == "http"
         if has_more and settings.max_body_bytes < (n_declared := declared_bytes(Headers(scope=scope))) < math.inf:
             has_more, n_bytes = False, int(n_declared)
-        while has_more and n_bytes <= settings.max_body_bytes:  # a client that is still sending would miss the answer
+        while has_more and n_bytes <= settings.max_body_bytes:  # read on: a client that still sends misses the answer
             message = await receive()
             if message["type"] == "http.disconnect":
                 return

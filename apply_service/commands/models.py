@@ -1,4 +1,4 @@
-"""`apply-service models`: which models there are here; `pull` downloads one and `rm` deletes one."""
+"""Runs `apply-service models`: lists the models that are here; `pull` downloads one and `rm` deletes one."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from apply_service.settings import REMOTE_PREFIX, Settings
 
 
 class ModelListing(NamedTuple):
-    """What can be said of a model from its files."""
+    """What a model's files tell of it, without loading it."""
 
     name: str
     directory: str | None
-    """None where the files are not here, or not in a folder of their own."""
+    """None if the files are not here, or not in a folder of their own."""
     is_present: bool
     is_default: bool
     n_bytes: int = 0
     context_limit: int | None = None
     architecture: str | None = None
     is_named: bool = True
-    """Whether a request may name it, with these settings."""
+    """Whether a request may name it, with the current settings."""
 
     @property
     def description(self) -> str:
@@ -42,12 +42,12 @@ class ModelListing(NamedTuple):
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
-    """Run `models`; the exit code.  Lists models without reading weights, downloads one, or deletes one.
+    """Run `models` and return the exit code.  It lists models without reading weights, downloads one, or deletes one.
 
     Raises:
-        InvalidField: `pull` and `rm` need a name, and `list` takes none.
+        InvalidField: `pull` or `rm` got no name, or `list` got one.
         UnknownModel: there is no such model.
-        Unreachable: the hub can't be asked.
+        Unreachable: the hub can't be reached.
     """
     action, name = arguments.action, arguments.name
     if (name is None) != (action == "list"):
@@ -85,7 +85,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 
 def _listings(settings: Settings) -> Iterator[ModelListing]:
-    """Yield the models that a request may name; then short names, unpacked GGUF files and what else was downloaded."""
+    """Yield the models that a request may name, then the short names, the unpacked GGUF files and other downloads."""
     for name, source in settings.model_sources.items():
         one = ModelListing(name, None, is_present=True, is_default=name == settings.model)
         if source.startswith(REMOTE_PREFIX):

@@ -1,6 +1,6 @@
-"""How commands end and what they print: answers on standard output, everything about them on standard error.
+"""Prints what commands say: answers on standard output, all about them on standard error; sets their exit codes.
 
-An error also asks for the name that may be meant where one does not exist.
+If a name does not exist, the error also asks whether a similar one is meant.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ RED, GREEN, CYAN, BOLD, RESET = "\033[31m", "\033[32m", "\033[36m", "\033[1m", "
 MAX_VALUE_CHARS = 300
 SPIN_S = 0.3
 MAX_LINE_CHARS = 100
-"""A longer message is told in several lines."""
+"""A longer message is printed on several lines."""
 BETWEEN_REASONS = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
-"""The semicolons of a message, but those in code."""
+"""Matches the semicolons of a message, except those in code."""
 SURE = re.compile(r"\d+% sure")
 ERRNO = re.compile(r"\[Errno \d+\] ")
 FIRST_LETTER = re.compile(r"^[a-z](?=[a-z]*,? )")
-"""Of a sentence, which may begin with the name of a file instead."""
+"""Matches the first letter of a sentence, but not of a file's name."""
 LAST_WORD = re.compile(r"[\s(][a-z]+\)?$")
-"""Of a sentence, which may end with a value instead."""
+"""Matches the last word of a sentence, but not a value."""
 
 
 def exit_code(error: ApplyError) -> int:
@@ -70,11 +70,11 @@ def exit_code(error: ApplyError) -> int:
 
 # -- standard output and standard error --------------------------------------------------------------------------------
 def write_out(data: bytes | str) -> None:
-    """Write to standard output, byte for byte: text as UTF-8, without the platform's line ends.  Raises
-    BrokenPipeError: its reader went away; FileNotWritable: it is closed, or full."""
+    """Write to standard output, byte for byte.  Text is written as UTF-8, with its line ends unchanged.  Raises
+    BrokenPipeError if the reader went away, FileNotWritable if the output is closed or full."""
     rest = memoryview(data if isinstance(data, bytes) else data.encode("utf-8", "backslashreplace"))
     with _writing_out():
-        while rest:  # unbuffered (python -u), a write may take only a part
+        while rest:  # without a buffer (python -u), one write may take only a part
             rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
 
@@ -90,14 +90,14 @@ def write_json(value: object) -> None:
 
 
 def end_output() -> None:
-    """Write what is buffered, such as a page of help.  Raises as `write_out`."""
+    """Write what is still buffered, such as a page of help.  Raises as `write_out`."""
     if sys.stdout is not None:
         with _writing_out():
             sys.stdout.flush()
 
 
 def drop_output() -> None:
-    """Lose what standard output does not take: the interpreter would try again on its way out."""
+    """Drop what standard output does not take: else the interpreter would try again when it ends."""
     try:
         end_output()
     except (FileNotWritable, BrokenPipeError):
@@ -119,17 +119,17 @@ def _writing_out() -> Iterator[None]:
 
 
 def write_note(text: str) -> None:
-    """Write one line to standard error; what it cannot show is escaped."""
+    """Write one line to standard error; characters that it cannot show are escaped."""
     if sys.stderr is None:
         return
     encoding = sys.stderr.encoding or "utf-8"
-    with contextlib.suppress(OSError):  # nobody reads it any more
+    with contextlib.suppress(OSError):  # nobody reads standard error any more
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def spinning(text: str) -> Iterator[None]:
-    """Tell on a terminal's standard error what is waited for, and for how long, once it takes longer than a moment."""
+    """Show on a terminal's standard error what the program waits for and how long, if it takes more than a moment."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
@@ -139,7 +139,7 @@ def spinning(text: str) -> Iterator[None]:
         for frame in itertools.cycle("|/-\\"):
             if has_ended.wait(SPIN_S):
                 return
-            # The carriage return behind it lets other lines take its place.
+            # The carriage return at the end lets other lines overwrite this one.
             print(f"\r\033[K{frame} {text} ({time.monotonic() - started:.0f} s)\r", end="", file=sys.stderr, flush=True)
 
     thread = threading.Thread(target=spin, daemon=True)
@@ -153,7 +153,7 @@ def spinning(text: str) -> Iterator[None]:
 
 
 def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
-    """Tell people an error: what is wrong, with what where the words don't say it, what is allowed, what to do."""
+    """Print an error for people: what is wrong, the value if the message lacks it, what is allowed, and what to do."""
     message = ERRNO.sub("", error.message)
     said = f"{message} {error.remedy}".casefold()
     first, *more = BETWEEN_REASONS.split(message) if len(message) > MAX_LINE_CHARS else [message]
@@ -174,7 +174,7 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
 
 
 def _meant_by(error: ApplyError) -> str | None:
-    """Return which of the allowed values is like the one that was given."""
+    """Return the allowed value that is most like the given one; None if none is like it."""
     if not isinstance(error.value, str) or not isinstance(error.limit, list | tuple):
         return None
 
@@ -182,23 +182,23 @@ def _meant_by(error: ApplyError) -> str | None:
 
 
 def sentence(text: str) -> str:
-    """Return the text with a capital letter and a full stop, but where it begins or ends with a name or a value."""
+    """Return the text with a capital letter and a full stop, except next to a name or a value."""
     text = FIRST_LETTER.sub(lambda match: match[0].upper(), text)
     return text if "\n" in text else LAST_WORD.sub(r"\g<0>.", text)
 
 
 def indented(text: str) -> str:
-    """Return a line below the first one; what it quotes of a file stands further in."""
+    """Return the text indented under a first line; its further lines, which quote a file, are indented more."""
     return "  " + text.replace("\n", "\n    ")
 
 
 def _parts(value: object) -> list[str]:
-    """Return a value or a limit in words, a list as one word an item."""
+    """Return a value or a limit as words; each item of a list is one word."""
     return [str(one) for one in value] if isinstance(value, list | tuple) else [shorten(value, MAX_VALUE_CHARS)]
 
 
 def print_failure(error: ApplyError, *, is_json: bool) -> int:
-    """Return the error, as JSON too where that is what the output is; the exit code."""
+    """Print the error, also as JSON if the output is JSON, and return the exit code."""
     print_error(error)
     if is_json:
         write_json({"error": error.as_dict()})
@@ -207,14 +207,14 @@ def print_failure(error: ApplyError, *, is_json: bool) -> int:
 
 # -- answers -----------------------------------------------------------------------------------------------------------
 def write_diff(diff: str, settings: Settings) -> None:
-    """Write a unified diff to standard output, as git shows one: on a terminal in colours and through a pager ($PAGER,
-    else less, which ends by itself where all fits the screen)."""
+    """Write a unified diff to standard output, as git shows one.  On a terminal it has colours and goes through a
+    pager: $PAGER, or else less, which ends by itself if the diff fits the screen."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     if is_color_wanted(settings, is_terminal):
         diff = "".join(in_color(line) for line in diff.splitlines(keepends=True))
     pager = os.environ.get("PAGER", "less") if is_terminal and diff else ""
     if pager:
-        import shlex  # most commands start sooner without these
+        import shlex  # imported late, as most commands do without
         import subprocess
 
         from apply_service.isolation import find_program
@@ -222,11 +222,11 @@ def write_diff(diff: str, settings: Settings) -> None:
     if not pager or (found := find_program(program)) is None:
         write_out(diff)
         return
-    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
-    # Without the second variable the shell of Windows runs a `less.exe` of the current folder.
+    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pager handles Ctrl-C
+    # Without the second variable, the shell of Windows would run a `less.exe` in the current folder.
     environment = {"LESS": "FRX", **os.environ, "NoDefaultCurrentDirectoryInExePath": "1"}
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
-    environment["PATH"] = os.pathsep.join(filter(os.path.isabs, folders))  # of what the pager starts in turn
+    environment["PATH"] = os.pathsep.join(filter(os.path.isabs, folders))  # for programs that the pager starts
     try:
         quoted = subprocess.list2cmdline([found]) if sys.platform == "win32" else shlex.quote(found)
         subprocess.run(f"{quoted} {options}", shell=True, input=diff.encode(), env=environment, check=False)
@@ -235,7 +235,7 @@ def write_diff(diff: str, settings: Settings) -> None:
 
 
 def in_color(line: str) -> str:
-    """Return a line of a diff in its color."""
+    """Return a line of a diff in its colour."""
     body = line.rstrip("\r\n")
     is_name = line.startswith(("diff --git ", "+++ ", "--- "))
     color = BOLD if is_name else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1])
@@ -243,12 +243,12 @@ def in_color(line: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text with escapes in the place of characters that a terminal would obey."""
+    """Return the text with escapes for the characters that a terminal would obey."""
     return "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def headline(answer: Mapping[str, Any], *, is_chosen: bool = False) -> str:
-    """Tell how sure the answer is, and how much it changes: `93% sure, 2 hunks`.  `is_chosen`: the user took this
+    """Return how sure the answer is and how much it changes: `93% sure, 2 hunks`.  `is_chosen`: the user took this
     reading."""
     doubt = next((v["message"] for v in answer["verdicts"] if v["check"] == DOUBT and v["severity"] != "pass"), None)
     measured = [reason for reason in BETWEEN_REASONS.split(doubt or "") if SURE.fullmatch(reason)]
@@ -258,8 +258,8 @@ def headline(answer: Mapping[str, Any], *, is_chosen: bool = False) -> str:
 
 
 def findings(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the checks found, those first that failed, and last the doubt, of which each reason.  That nothing
-    changes, the headline says."""
+    """Yield what the checks found: failures first, and last the doubt, with a line for each reason.  A verdict that
+    nothing changes is left out, as the headline says it."""
     told = () if answer.get("hunks") else (("no_op", "warning"),)
     for verdict in sorted(answer["verdicts"], key=lambda one: (one["severity"] != "error", one["check"] == DOUBT)):
         if verdict["severity"] == "pass" or (verdict["check"], verdict["severity"]) in told:
@@ -272,7 +272,7 @@ def findings(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def describe(verdict: Mapping[str, Any]) -> str:
-    """Tell what a check found, where, and the check's name, by which it can be accepted."""
+    """Return what a check found, where, and the check's name, which an option can accept."""
     if verdict["check"] == DOUBT:
         return str(verdict["message"])
     place = ""
@@ -284,7 +284,7 @@ def describe(verdict: Mapping[str, Any]) -> str:
 
 
 def details(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Who decided, what passed, how fast it was."""
+    """Yield who decided, which checks passed, and how fast it was."""
     decided = f"  {answer['format']}, decided by: {answer['strategy']}"
     if answer["model"] is not None:
         decided += f" ({answer['model']})"
@@ -304,18 +304,18 @@ def details(answer: Mapping[str, Any]) -> Iterator[str]:
         yield "  " + ", ".join(parts)
 
 
-# -- what a user may have meant by a name that does not exist: only asked once something went wrong --------------------
+# -- what a user may have meant by a name that does not exist: used only after an error --------------------------------
 LEAST_LIKE = 75.0
-"""How alike two names must be, of 100."""
+"""How alike two names must be, on a scale to 100."""
 LEAST_CHARS = 3
-"""Fewer are in many names."""
+"""A word with fewer characters is in too many names."""
 MAX_ENTRIES = 5_000
-"""How many names of the folders below this one are looked at for a file."""
+"""How many names in the folders below the current one are searched for a file."""
 NOT_SEARCHED = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist"})
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known name that alone holds the word, or else is most like it; None where none is much like it."""
+    """Return the only known name that contains the word, or else the most similar one; None if none is similar."""
     from rapidfuzz import fuzz, process
 
     known = list(known)
@@ -327,13 +327,13 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str | None) -> str:
-    """Return the question, or nothing."""
+    """Return the question whether this name is meant; empty for None."""
     return "" if name is None else f"Did you mean {name}?"
 
 
 def file_hint(path: str | Path) -> str:
-    """Tell where a file does not exist, the one that may be meant: of the same name in a folder below this one, or of a
-    similar path; or nothing."""
+    """Return a hint to the file that may be meant: one of the same name in a folder below the current one, or one of a
+    similar path.  It is empty if the path exists or nothing is found."""
     path = Path(path)
     if path.exists():
         return ""
@@ -342,7 +342,7 @@ def file_hint(path: str | Path) -> str:
 
 
 def _similar(path: Path) -> str | None:
-    """Return the path with its first wrong part replaced by a similar name, if the whole then exists."""
+    """Return the path with its first wrong part replaced by a similar name, if that path exists."""
     right = Path(path.anchor)
     for i, part in enumerate(parts := path.parts[bool(path.anchor) :]):
         if (right / part).exists():
@@ -360,9 +360,9 @@ def _similar(path: Path) -> str | None:
 
 
 def _elsewhere(path: Path) -> str | None:
-    """Return a file with the path's name in the folders below this one, nearest first."""
+    """Return a file of this name in the folders below the current one, the nearest first."""
     folders, n_seen = ["."], 0
-    for folder in folders:  # grows by the folders in it
+    for folder in folders:  # the loop appends the folders that it finds
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError:

@@ -1,6 +1,6 @@
-"""From options to a request, and from a request to its answer: by a server where one is named, else in this process.
+"""Turns options into a request, and gets its answer: from a server if one is named, else in this process.
 
-Both take the same JSON request and give the same JSON answer, so `apply` and `batch` need not know which it was.
+Both take the same JSON request and give the same JSON answer, so `apply` and `batch` need not know who answered.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ OF_ONE_EDIT = (
     *("file", "stdin_path", "update", "instruction", "format", "language", "encoding", "strategy", "drafter"),
     *("temperature", "seed", "max_tokens", "timeout", "on_verdict", "reading"),
 )
-"""What a JSON request says itself, and a batch for each of its edits."""
+"""Options that a JSON request gives itself, and a batch for each of its edits."""
 NOT_IN_PATCH = ("request", *(name for name in OF_ONE_EDIT if name not in ("encoding", "on_verdict")), "model")
-"""What a patch leaves no room for: it is applied by the program."""
+"""Options that have no meaning for a patch, which a program applies."""
 OF_THE_ENGINE = tuple(
     spec.name for spec in setting_specs() if spec.group == "engine" and spec.name not in ("model", "drafter")
 )
-"""Settings of an engine in this process; model and drafter a server takes as part of the request."""
+"""Settings of an engine in this process.  Model and drafter are left out, as a server takes them in the request."""
 OF_THE_SERVER = (TooLarge, InvalidField, Unauthorized, Overloaded, RateLimited, NotReady, Unreachable, RequestTimeout)
-"""Errors that may come of a server's limits or state, not of the edit.  A field that is invalid for its limits, such
-as a long deadline, may be valid here."""
+"""Errors that may come from a server's limits or state, not from the edit.  A field may be invalid only for the
+server's limits, such as a long deadline."""
 
 
 # -- options that could have no effect ---------------------------------------------------------------------------------
 def refuse_unused(arguments: Namespace, settings: Settings) -> None:
-    """Raises UnsupportedParameter: an option was given that could have no effect beside the others; InvalidField: two
-    options want the same standard input."""
+    """Raises UnsupportedParameter if an option would have no effect beside the others; InvalidField if two options want
+    the same standard input."""
     has_batch, has_patch = arguments.batch is not None, arguments.patch is not None
     has_request, is_filter = arguments.request is not None, arguments.file == STANDARD_INPUT
     has_one_file = not (has_batch or has_patch)
@@ -84,18 +84,18 @@ def refuse_unused(arguments: Namespace, settings: Settings) -> None:
 
 
 def refuse_engine_options(arguments: Namespace, settings: Settings) -> None:
-    """Raises UnsupportedParameter for options of an engine where a server is asked."""
+    """Raises UnsupportedParameter for options of an engine if a server is asked."""
     if settings.server is not None:
         remedy = "Leave them out, or give them to `apply-service serve`."
         refuse_given(arguments, OF_THE_ENGINE, "The server has an engine of its own", remedy)
 
 
 def refuse_given(arguments: Namespace, names: Iterable[str], why: str, remedy: str) -> None:
-    """Raises UnsupportedParameter where one of these options was given."""
+    """Raises UnsupportedParameter if one of these options was given."""
     given = []
     for name in names:
         value = getattr(arguments, name)
-        # A switch that was not given is False, a setting None.
+        # An absent switch is False, an absent setting None.
         if value is not None and (value is not False or name in OF_THE_ENGINE):
             given.append({"file": "FILE", "update": "SNIPPET"}.get(name, "--" + name.replace("_", "-")))
     if given:
@@ -104,8 +104,8 @@ def refuse_given(arguments: Namespace, names: Iterable[str], why: str, remedy: s
 
 # -- files as parts of requests and answers ----------------------------------------------------------------------------
 def read_bytes(name: str, max_bytes: int) -> bytes:
-    """Return a file, or standard input where the name is `-`.  Raises FileNotReadable; TooLarge, without reading
-    more."""
+    """Return the bytes of a file, or of standard input if the name is `-`.  Raises FileNotReadable; TooLarge, without
+    reading the rest."""
     if name == STANDARD_INPUT:
         if sys.stdin is None:
             raise FileNotReadable("Cannot read standard input: it is closed.", value=name, remedy="Name a file.")
@@ -133,19 +133,19 @@ def read_text(name: str, max_bytes: int) -> str:
 
 
 def refuse_binary(name: str, data: bytes) -> None:
-    """Raises BadEncoding for bytes that are not UTF-8 and that git, too, takes for a binary file."""
+    """Raises BadEncoding for bytes that are not UTF-8 and that git would take for a binary file."""
     if b"\0" in data[:8000]:
         remedy = "Name a text file; of UTF-16 say so: --encoding utf-16."
         raise BadEncoding(f"{name} is a binary file, or UTF-16.", value=name, remedy=remedy)
 
 
 def file_encoding(data: bytes, named: str | None) -> FileEncoding:
-    """Return the encoding that somebody named, else the one that the bytes seem to be in."""
+    """Return the named encoding, or else the one that the bytes seem to have."""
     return encoding_of(data) if named is None else FileEncoding(named)
 
 
 def original_fields(data: bytes, encoding: str) -> dict[str, str]:
-    """Return a file as a request has it: as text where the bytes are plain UTF-8, which reads better; else as bytes."""
+    """Return the request's fields for a file: readable text if the bytes are plain UTF-8, else the bytes."""
     if encoding.lower().replace("_", "-") in (UTF8, "utf8") and not data.startswith(b"\xef\xbb\xbf"):
         try:
             return {"original": data.decode("utf-8")}
@@ -162,8 +162,8 @@ def merged_bytes(answer: dict[str, Any]) -> bytes:
 
 
 def with_guess(answer: dict[str, Any], encoding: FileEncoding, data: bytes) -> dict[str, Any]:
-    """Return the answer for a file of these bytes, with a report where its encoding is a guess.  Raises BadEncoding:
-    the guess does not do for what the edit writes."""
+    """Return the answer for a file of these bytes, with a report if its encoding is a guess.  Raises BadEncoding if the
+    edit brings a character that the guess may write wrongly."""
     if not encoding.is_guess:
         return answer
     refuse_new_characters(encoding, data.decode(encoding.name), answer["merged_code"])
@@ -171,7 +171,7 @@ def with_guess(answer: dict[str, Any], encoding: FileEncoding, data: bytes) -> d
 
 
 def refused_verdicts(answer: Mapping[str, Any], request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the verdicts that the request does not accept: a doubt is one, unless it says otherwise."""
+    """Return the verdicts that the request does not accept.  A doubt is one of them unless the request accepts it."""
     rules = {DOUBT: "fail", **(request.get("on_verdict") or {})}
     return [v for v in answer["verdicts"] if is_refused(v["check"], v["severity"], rules)]
 
@@ -179,19 +179,22 @@ def refused_verdicts(answer: Mapping[str, Any], request: Mapping[str, Any]) -> l
 # -- who answers -------------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Answerer:
-    """Who answers: the server of the settings, or this process.  `is_unbidden`: the server is the user's own, and was
-    not named: what its limits or its state keep it from, this process answers, as it would without."""
+    """Who answers: the server of the settings, or this process.
+
+    `is_unbidden`: the server is the user's own, and the user did not ask for it.  If its limits or its state keep it
+    from answering, this process answers.
+    """
 
     settings: Settings
     is_unbidden: bool
 
     def edit(self, body: bytes, timeout_s: float | None) -> dict[str, Any]:
-        """Do as `answer_request` does."""
+        """Return the answer to a native request, as `answer_request` does."""
         refusals = OF_THE_SERVER if timeout_s is not None else (*OF_THE_SERVER, DeadlineExceeded)
         return self._ask(body, lambda settings: answer_request(body, settings, timeout_s), refusals)
 
     def batch(self, body: bytes, n_files: int) -> dict[str, Any]:
-        """As `answer_batch`."""
+        """Return the answer to a batch, as `answer_batch` does."""
         refusals = (*OF_THE_SERVER, DeadlineExceeded)
         return self._ask(body, lambda settings: answer_batch(body, settings, n_files), refusals)
 
@@ -211,7 +214,7 @@ def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> 
     if settings.server is not None:
         return _ask_server(body, settings, "/v1/apply", timeout_s)
 
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to look for some takes longer than the edit
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for plugins takes longer than the edit
     from apply_service.api.answer import NativeAnswer
     from apply_service.api.schema import NativeRequest
     from apply_service.build import build_runtime, runs_on_numpy
@@ -224,7 +227,7 @@ def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> 
     text = f"asking {request.model or settings.model}; `apply-service start` keeps it loaded" if is_slow else "merging"
     shows_own = is_slow and source.endswith(".gguf")
     progress = contextlib.nullcontext() if shows_own else spinning(text)
-    try:  # in this thread: an interrupt stops it, and no thread is left in a forward pass when the process ends
+    try:  # in this thread: Ctrl-C stops it, and no thread is left in a forward pass when the process ends
         with progress:
             result = apply(request, runtime)
     except ApplyError:
@@ -242,7 +245,7 @@ def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> 
 def answer_batch(body: bytes, settings: Settings, n_files: int) -> dict[str, Any]:
     """Return the answer to a batch.  Raises ApplyError."""
     if settings.server is not None:
-        # The server ends each edit by its own deadline, which may be the longest it allows.
+        # The server ends each edit at its own deadline, at most the longest one it allows.
         return _ask_server(body, settings, "/v1/apply/batch", max(1, n_files) * settings.max_timeout_s)
 
     import asyncio

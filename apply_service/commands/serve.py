@@ -1,7 +1,7 @@
-"""`apply-service serve`: load the model, then listen.
+"""Runs `apply-service serve`: loads the model, then listens.
 
-SIGTERM and Ctrl-C stop it gracefully: nothing new is taken, and what was accepted may finish within the drain timeout.
-SIGHUP reads the file of keys again.
+SIGTERM and Ctrl-C stop it gracefully: it takes no new requests, and accepted ones may finish within the drain timeout.
+SIGHUP makes it read the file of keys again.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from apply_service.api.keys import KeyHolder
 
 ANSWER_TIMEOUT_S = 5
-"""How long answers to slow readers may take after the drain."""
+"""How long answers to slow readers may still take after the drain."""
 KEEP_ALIVE_S = 75
-"""How long an idle connection stays: longer than proxies and clients keep theirs, so that they close it."""
+"""How long an idle connection stays open.  Proxies and clients wait less, so they are the ones that close it."""
 BACKLOG = 2048
-"""Connections that may wait to be accepted."""
+"""How many connections may wait to be accepted."""
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
-    """Run the command until it is stopped; the exit code.  Raises ApplyError."""
+    """Run the command until it is stopped, and return the exit code.  Raises ApplyError."""
     if not arguments.background:
         return serve(settings, greet)
     with background.held(settings) as (settings, publish):
@@ -51,7 +51,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 
 def greet(url: str, settings: Settings) -> None:
-    """Tell that the server listens, and what to do next."""
+    """Print that the server listens, and what to do next."""
     write_note(f"Serving {', '.join((settings.model, *settings.more_models))} on {url}")
     if settings.has_playground:
         write_note(f"  {url}/ is a page to try edits on.")
@@ -63,9 +63,9 @@ def greet(url: str, settings: Settings) -> None:
 def serve(
     settings: Settings, tell: Callable[[str, Settings], None], withdraw: Callable[[], None] = lambda: None
 ) -> int:
-    """Serve until a signal; `tell` is called with the URL once it listens and the models are loaded, `withdraw` before
-    the port is closed."""
-    with handling_signals(signal.SIG_DFL):  # pydantic makes an error of its own of a KeyboardInterrupt
+    """Serve until a signal.  `tell` is called with the URL once the server listens and the models are loaded,
+    `withdraw` before the port is closed."""
+    with handling_signals(signal.SIG_DFL):  # pydantic would turn a KeyboardInterrupt into an error of its own
         from apply_service.api.app import create_app
         from apply_service.api.auth import refuse_open_network
         from apply_service.api.calls import configure_logging
@@ -73,7 +73,7 @@ def serve(
         from apply_service.build import build_runtime, open_service
 
     configure_logging(settings)
-    load_keys(settings.keys_file)  # a mistake in the file is found before the model is loaded
+    load_keys(settings.keys_file)  # finds a mistake in the file before the model is loaded
     if settings.keys_file is not None:
         survive_hangup()
     runtime = build_runtime(settings)
@@ -86,32 +86,32 @@ def serve(
         with open_service(runtime, settings) as service:
             app = create_app(service, settings)
             gc.collect()
-            gc.freeze()  # 450,000 objects, most of torch: a full collection of them would stop every thread for 0.2 s
+            gc.freeze()  # 450,000 objects, mostly torch's: collecting them would stop every thread for 0.2 s
             server = DrainingServer(app, service, settings, withdraw)
             tell(url_of(listener), settings)
             with handling_signals(lambda *_: None):
                 server.run(sockets=[listener])
-        if service.is_alive:  # it hangs in a pass; to end the interpreter under it would abort the process
+        if service.is_alive:  # it hangs in a pass; a normal exit would abort the process
             sys.stderr.flush()
             os._exit(OK)
     return OK
 
 
 def survive_hangup() -> None:
-    """Let a SIGHUP end nothing before a `KeyedServer` takes it, which then reads the keys anyway."""
+    """Ignore SIGHUP until a `KeyedServer` handles it.  Nothing is lost, as that server reads the keys anyway."""
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 class KeyedServer(uvicorn.Server):
-    """uvicorn, reading the file of keys again at each SIGHUP, which Windows has not."""
+    """uvicorn that reads the file of keys again at each SIGHUP.  Windows has no SIGHUP."""
 
     def __init__(self, config: uvicorn.Config, keys: KeyHolder | None) -> None:
         super().__init__(config)
         self._keys = keys
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        is_main = threading.current_thread() is threading.main_thread()  # no other can take signals
+        is_main = threading.current_thread() is threading.main_thread()  # no other thread can handle signals
         if self._keys is not None and self._keys.has_file and is_main and sys.platform != "win32":
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._keys.reload)
             self._keys.reload(logging.INFO)
@@ -119,8 +119,8 @@ class KeyedServer(uvicorn.Server):
 
 
 class DrainingServer(KeyedServer):
-    """A server that closes the service when it shuts down: what is accepted may finish in time, the rest is answered
-    503 before its connection is closed."""
+    """A server that closes the service when it shuts down.  Accepted requests may finish within the drain timeout; the
+    rest are answered 503 before their connections are closed."""
 
     def __init__(
         self, app: FastAPI, service: Service, settings: Settings, withdraw: Callable[[], None] = lambda: None
@@ -142,7 +142,7 @@ class DrainingServer(KeyedServer):
         super().__init__(config, app.state.keys)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        with contextlib.suppress(FileNotWritable):  # a full disk keeps no server from its end
+        with contextlib.suppress(FileNotWritable):  # a full disk must not keep the server from ending
             self._withdraw()
         closing = asyncio.create_task(asyncio.to_thread(self._service.close, self._drain_timeout_s))
         await super().shutdown(sockets)
@@ -151,8 +151,8 @@ class DrainingServer(KeyedServer):
 
 @contextlib.contextmanager
 def handling_signals(handler: signal.Handlers | Callable[..., None]) -> Iterator[None]:
-    """Handle SIGINT and SIGTERM with it.  One that does nothing lets a graceful stop end in exit code 0: uvicorn
-    handles the signals itself, and raises them again for whoever handled them before."""
+    """Handle SIGINT and SIGTERM with `handler`.  uvicorn handles the signals itself, and afterwards raises them again
+    for the earlier handler.  If that one does nothing, a graceful stop ends with exit code 0."""
     signals = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, handler) for number in signals}
     try:
@@ -163,15 +163,15 @@ def handling_signals(handler: signal.Handlers | Callable[..., None]) -> Iterator
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Return a bound socket: a port that is taken is found out before the model is loaded.  Raises NotReady: the
-    address cannot be listened on."""
+    """Return a bound socket, so that a taken port is found before the model is loaded.  Raises NotReady if the address
+    can't be listened on."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
         family, kind, protocol, _, address = found[0]
-        # asyncio turns Nagle's algorithm off only where the socket names its protocol; left on, it costs 40 ms.
+        # asyncio turns off Nagle's algorithm, which costs 40 ms, only if the socket names its protocol.
         listener = socket.socket(family, kind, protocol)
         try:
-            if sys.platform != "win32":  # there the option would let two servers share a port
+            if sys.platform != "win32":  # on Windows the option would let two servers share a port
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
             listener.listen(BACKLOG)

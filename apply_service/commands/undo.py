@@ -1,7 +1,7 @@
-"""`apply-service undo` and `recover`: take back the newest edit of a file; roll back a batch that was killed.
+"""Runs `apply-service undo` and `recover`: takes back the newest edit of a file, and rolls back a killed batch.
 
-Every command that writes files rolls back first (`open_store`); `recover` only says it aloud, and can give up on a
-change set whose files were changed since (`--forget`).
+Every command that writes files rolls back first (`open_store`).  `recover` only reports it.  With `--forget` it gives
+up a change set, if its files were changed since.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from apply_service.settings import Settings, own_places
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
-    """Run `undo`; the exit code.  Raises ApplyError."""
+    """Run `undo` and return the exit code.  Raises ApplyError."""
     if arguments.root and not arguments.all:
         raise UnsupportedParameter(
             "--root has no effect without --all.", value="--root", remedy="Leave --root out, or add --all."
@@ -48,20 +48,20 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 
 def undo_command(path: str | Path, *options: str) -> str:
-    """Return the command that takes back an edit of the file, as it is typed."""
+    """Return the command line that takes back an edit of the file."""
     name = f"./{path}" if str(path).startswith("-") else str(path)
     words = ["apply-service", "undo", *options, name]
     return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
 def shown(path: str | Path) -> str:
-    """Return the path as seen from the current folder, if it lies there."""
+    """Return the path relative to the current folder, if it lies there."""
     here = os.path.realpath(os.curdir)
     return os.path.relpath(path, here) if Path(path).is_relative_to(here) else str(path)
 
 
 def recover(arguments: Namespace, settings: Settings) -> int:
-    """Run `recover`; the exit code says whether anything is left to settle.  Raises ApplyError."""
+    """Run `recover` and return the exit code, which says whether anything is left to settle.  Raises ApplyError."""
     journal = Journal(settings.state_path, own_places(settings, config=arguments.config))
     if arguments.forget:
         notes = journal.forget()
@@ -80,8 +80,8 @@ def recover(arguments: Namespace, settings: Settings) -> int:
 
 
 def open_store(arguments: Namespace, settings: Settings) -> BackupStore:
-    """Return what writes files.  What a dead process left is rolled back first, aloud; what cannot be, is named and
-    stops nobody."""
+    """Return the store that writes files.  What a dead process left is first rolled back and reported.  A change set
+    that cannot be rolled back is named, and the command goes on."""
     try:
         places = own_places(settings, config=arguments.config)
         for recovery in Journal(settings.state_path, places).recover():

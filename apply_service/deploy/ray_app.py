@@ -1,7 +1,7 @@
-"""Many whole servers on Ray Serve: `serve run apply_service.deploy.ray_app:build_app` with one of the YAML files here.
+"""Runs many servers on Ray Serve: `serve run apply_service.deploy.ray_app:build_app` with one of the YAML files here.
 
 Each replica is what `apply-service serve` runs on one machine: HTTP application, queue and engine.  Ray's proxy sends
-requests of a session (header `x-session-id`) to the same replica, whose prefix cache then has their files.  Ray adds
+all requests of a session (header `x-session-id`) to the same replica, so its prefix cache has their files.  Ray adds
 replicas when requests pile up, drains those that it replaces, and replaces dead ones.
 """
 
@@ -22,19 +22,19 @@ from apply_service.settings import Settings, fleet_settings
 
 ROUTER = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 TARGET_ONGOING = 2
-"""Requests per replica that autoscaling aims at.  With more, new replicas come too late (docs/log.md)."""
+"""How many requests per replica autoscaling aims at.  With more, new replicas come too late (docs/log.md)."""
 SPARE_ONGOING = 64
-"""Requests that a replica takes beyond `in_flight_limit`, so that the application refuses them with our own error, and
-probes get through."""
+"""How many requests a replica takes beyond `in_flight_limit`.  So the application can refuse them with our own error,
+and health checks get through."""
 CLOSING_S = 5.0
-"""A draining replica has this much more time than the edits in it."""
+"""How much more time a draining replica has than its edits."""
 
 
 class Server:
     """One replica."""
 
     def __init__(self, settings: Settings) -> None:
-        """Loads every model of the settings, so that no edit waits for that.  Raises ApplyError."""
+        """Load every model of the settings, so that no edit waits for that.  Raises ApplyError."""
         configure_logging(settings)
         self._settings = settings
         runtime = build_runtime(settings)
@@ -43,22 +43,22 @@ class Server:
         self._service = open_service(runtime, settings)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        """Called by Ray once, after the constructor."""
+        """Return the application.  Ray calls this once, after the constructor."""
         return create_app(self._service, self._settings)
 
     def check_health(self) -> None:
-        """Asked by Ray, which replaces a replica where this raises."""
+        """Raises NotReady if the replica is broken.  Ray calls this, and replaces the replica."""
         if not self._service.is_alive:
             raise NotReady("the thread that runs the models has ended", remedy="start another replica in its place")
 
     def __del__(self) -> None:
-        """Called by Ray once the edits in it have ended, or have had their time."""
+        """Close the service.  Ray calls this once its edits have ended, or their time is over."""
         self._service.close()
 
 
 def build_app(args: Mapping[str, Any]) -> serve.Application:
-    """Return what the `args` of a configuration file describe: settings of the service by name.  A file's `deployments`
-    go before what is set here.  Raises SettingsError: see `settings.fleet_settings`."""
+    """Return the application that the `args` of a configuration file describe: settings of the service by name.  A
+    file's `deployments` override what is set here.  Raises SettingsError: see `settings.fleet_settings`."""
     settings = fleet_settings(args)
     deployment = serve.deployment(
         serve.ingress()(Server),

@@ -1,9 +1,9 @@
-"""What `--in-place` overwrote or deleted, kept so that `undo` can bring it back.
+"""Keeps what `--in-place` overwrote or deleted, so that `undo` can bring it back.
 
-For each edited file a folder of state holds the bytes before the last few edits and the hash of the bytes after them.
-`undo` takes back the newest edit, and only if the file still is what that edit made of it; `undo_all` does so with
-every file that was written with it.  Where several files change together, `journal` rolls back with the same bytes.
-The folder holds code, so only its owner can read it; no edit reaches it, whoever asks for one.
+Each edited file has a folder in the state folder.  It holds the bytes before each of the last few edits, and the hash
+of the bytes after each.  `undo` takes back the newest edit, and only if the file still is what that edit made of it.
+`undo_all` does the same for every file that was written with it.  Where several files change together, `journal` rolls
+back with the same bytes.  The folder holds code, so only its owner can read it, and no edit may write to it.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class Backup(NamedTuple):
     existed: bool
     before_sha256: str
     after_sha256: str | None
-    """None: the edit deleted the file."""
+    """None if the edit deleted the file."""
     mode: int | None = None
-    """Permission bits before the edit, where it changed them or deleted the file."""
+    """Permission bits before the edit; None if the edit kept them."""
     owner: Owner | None = None
-    """Whose the file was, where the edit deleted it."""
+    """The owner before the edit; None unless the edit deleted the file."""
     edit: str = ""
-    """The same for all files that were written together; empty in notes of earlier versions."""
+    """A name that all files written together share; empty in notes of earlier versions."""
 
     @classmethod
     def read(cls, entry: Path, source: SourceFile) -> Self:
-        """Return the backup of the file whose bytes lie at `entry`.  Raises OSError, ValueError, TypeError: it is none
-        of this file."""
+        """Return the backup that keeps its bytes at `entry`.  Raises OSError, ValueError, TypeError if there is no
+        valid one there, or it is of another file than `source`."""
         with open(open_private(_note_path(entry), os.O_RDONLY), encoding="ascii") as file:
             backup = cls(**json.load(file))
         if os.path.normcase(backup.path) != os.path.normcase(source.target):
@@ -60,7 +60,7 @@ class Backup(NamedTuple):
 
 
 class Undo(NamedTuple):
-    """What one file is to get back."""
+    """The bytes and rights that one file gets back."""
 
     source: SourceFile
     backup: Backup
@@ -69,7 +69,7 @@ class Undo(NamedTuple):
 
 
 class BackupStore:
-    """The backups under one folder, which is created when the first is kept."""
+    """The backups in one state folder, which is created when the first is kept."""
 
     def __init__(self, state_path: Path, n_kept: int) -> None:
         self._state = state_path
@@ -79,12 +79,18 @@ class BackupStore:
     def write_all(
         self, writes: Sequence[FileWrite], roots: Sequence[Path] = (), *, is_forced: bool = False, edit: str = ""
     ) -> None:
-        """Carry out all of the writes or none, keeping what the files held.  Writes that change nothing are left out.
-        `roots`: the folders that the files lie in; none: each its own.  `is_forced`: read-only files too.  `edit`: what
-        marks the files of one edit that takes several calls.  Raises FileChanged, FileNotWritable: no file is changed;
-        InvalidField: two of the writes are to the same file; OutsideRoots: one is to a file of the state folder."""
+        """Carry out all of the writes or none, and keep what the files held.  Writes that change nothing are left out.
+
+        `roots`: the folders that the files lie in; if empty, each file's own folder.  `is_forced`: write read-only
+        files too.  `edit`: a name for an edit that takes several calls; if empty, a new one is made.
+
+        Raises:
+            FileChanged, FileNotWritable: no file is changed.
+            InvalidField: two of the writes are to the same file.
+            OutsideRoots: a write is to a file of the state folder.
+        """
         _refuse_doubles([write.source for write in writes])
-        # Deletions last: until the very end, nothing is gone.
+        # Deletions come last: until then, nothing is gone.
         writes = sorted((write for write in writes if write.is_change), key=lambda write: write.data is None)
         if not writes:
             return
@@ -98,16 +104,16 @@ class BackupStore:
         def keep(i: int) -> None:
             kept[i] = self._keep(writes[i], edit)
 
-        with self._journal.locked():  # else another writer could be overtaken between check and replacement
+        with self._journal.locked():  # keeps other writers out between the check and the replacement
             try:
                 at_once(keep, len(writes))
-                if len(writes) == 1:  # is all or nothing by itself
+                if len(writes) == 1:  # one write is all or nothing by itself
                     write_atomic(writes[0].source, writes[0].data, mode=writes[0].mode, owner=writes[0].owner)
                 else:
                     places = roots or sorted({_nearest_folder(write.source.target) for write in writes})
                     self._journal.commit(writes, [kept[i] for i in range(len(writes))], places)
             except BaseException:
-                if not self._journal.open_notes():  # else one may yet be rolled back with these bytes
+                if not self._journal.open_notes():  # an open note may yet be rolled back with these bytes
                     for entry in kept.values():
                         _discard(entry)
                 raise
@@ -116,16 +122,21 @@ class BackupStore:
                     _discard(old)
 
     def undo(self, path: str | Path, *, max_bytes: int | None = None, is_forced: bool = False) -> Backup:
-        """Take back the newest edit of the file.  Raises NoBackup: there is none left, or it is damaged; FileChanged:
-        the file is not what the edit made of it; FileNotWritable: also where it is read-only and this is not forced;
-        TooLarge."""
+        """Take back the newest edit of the file.
+
+        Raises:
+            NoBackup: there is none left, or it is damaged.
+            FileChanged: the file is not what the edit made of it.
+            FileNotWritable: the file cannot be written, or it is read-only and `is_forced` is not set.
+            TooLarge: the file has more than `max_bytes`.
+        """
         return self._take_back([self._newest(path, max_bytes)], is_forced=is_forced)[0]
 
     def undo_all(
         self, path: str | Path, roots: Roots, *, max_bytes: int | None = None, is_forced: bool = False
     ) -> list[Backup]:
-        """Take back the newest edit of the file in all files that were written with it.  Where one of them cannot be,
-        none is touched.  Raises as `undo`; OutsideRoots: another of the files lies elsewhere."""
+        """Take back the newest edit of the file, in all files that were written with it.  If this fails for one of
+        them at the start, none is touched.  Raises as `undo`; OutsideRoots if another of the files lies elsewhere."""
         asked = self._newest(path, max_bytes)
         undos = [self._newest(roots.resolve(other), max_bytes) for other in self._written_with(asked.backup)]
         for undo in undos:
@@ -136,7 +147,7 @@ class BackupStore:
         return self._take_back([*undos, asked], is_forced=is_forced)
 
     def _written_with(self, backup: Backup) -> list[str]:
-        """Return the other files of the edit, as the notes of all backups tell."""
+        """Return the other files of the same edit, found in the notes of all backups."""
         found = set[str]()
         for note in (self._state / "backups").glob("*/*.json") if backup.edit else ():
             with (
@@ -167,7 +178,7 @@ class BackupStore:
             held = backup.before_sha256 if backup.existed else None
             if held != source.sha256 or held == backup.after_sha256:
                 break
-            _discard(entry)  # its edit was never made, or rolled back
+            _discard(entry)  # its edit was never made, or was rolled back
         else:
             message = f"There is no edit of {source.path} to take back."
             remedy = "Only edits made by --in-place can be undone."
@@ -180,7 +191,7 @@ class BackupStore:
         return Undo(source, backup, entry, before)
 
     def _take_back(self, undos: Sequence[Undo], *, is_forced: bool) -> list[Backup]:
-        """Give every file what it held.  Raises FileChanged, FileNotWritable."""
+        """Give every file the bytes that it held before.  Raises FileChanged, FileNotWritable."""
         for undo in undos:
             if not is_forced:
                 refuse_read_only(undo.source)
@@ -200,7 +211,8 @@ class BackupStore:
         return done
 
     def _keep(self, write: FileWrite, edit: str) -> Path:
-        """Keep what the file holds; where.  No other writer is at it, so what has no note is of one that died."""
+        """Keep what the file holds, and return where.  The caller has the lock, so bytes without a note are left from
+        a process that died: they are removed."""
         source = write.source
         folder = private_folder(*kept_folder(self._state, source.target))
         after = None if write.data is None else sha256_of(write.data)
@@ -229,7 +241,7 @@ class BackupStore:
         return entry
 
     def _refuse_own(self, source: SourceFile) -> None:
-        """Raises OutsideRoots: the file is one of the state folder."""
+        """Raises OutsideRoots if the file lies in the state folder."""
         if lies_in(source.target, self._state):
             message = f"{source.path} belongs to apply-service's own data and is never edited."
             raise OutsideRoots(message, value=str(source.target), remedy="Name another file.")
@@ -240,7 +252,7 @@ def _nearest_folder(target: Path) -> Path:
 
 
 def _refuse_doubles(sources: Sequence[SourceFile]) -> None:
-    """Raises InvalidField where two names are of one file: by the name, or by the file's number where there is one."""
+    """Raises InvalidField if two paths are the same file, by the path or by the number that the system gives it."""
     names: dict[object, Path] = {}
     for source in sources:
         identities: list[object] = [os.path.normcase(source.target)]
@@ -258,7 +270,7 @@ def _refuse_doubles(sources: Sequence[SourceFile]) -> None:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """Complete backups, oldest first: those with a note."""
+    """Return the complete backups, those with a note, oldest first."""
     return sorted(entry for entry in folder.glob("*.bytes") if entry.stem.isdecimal() and _note_path(entry).is_file())
 
 

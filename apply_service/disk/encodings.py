@@ -1,8 +1,8 @@
-"""The encoding of a file for which nobody has named one.
+"""Finds the encoding of a file for which nobody has named one.
 
-A file is UTF-8, or has the byte-order mark of UTF-16 or UTF-32.  Any other file's encoding is guessed.  The guess does
-no harm to the bytes that an edit leaves alone: decoding and encoding the whole file gives the same bytes.  Only a
-character that the edit brings into the file could be written wrongly, so there it is refused.
+A file is UTF-8, or has the byte-order mark of UTF-16 or UTF-32.  Any other file's encoding is guessed.  A wrong guess
+does no harm to the bytes that an edit leaves alone: decoding and encoding the whole file gives the same bytes.  Only a
+character that the edit brings into the file could be written wrongly.  Such an edit is refused.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from apply_service.types import Verdict
 
 UTF8 = "utf-8"
 MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),  # begins with the mark of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32"),  # comes first, as it begins with the mark of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 MOST_FREQUENT = "cp1252"
-"""Taken wherever it may be it: short texts in western languages fit its neighbours just as well."""
+"""The guess wherever it is possible: short texts in western languages look the same in similar encodings."""
 ASCII_COMPATIBLE = (
     *(MOST_FREQUENT, "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp866", "cp874"),
     *("iso8859_2", "iso8859_5", "iso8859_7", "iso8859_15", "koi8_r", "koi8_u", "mac_roman", "mac_cyrillic"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 )
-"""Those that browsers know (WHATWG, Encoding), less the rare ones.  ASCII is ASCII in all of them, and no line depends
-on the lines before it."""
+"""The encodings that browsers know (WHATWG, Encoding), without the rare ones.  All of them contain ASCII unchanged, and
+decode each line independently of the lines before it."""
 MAX_SAMPLE_LINES = 2000
 CHECK = "encoding"
-"""The name in the verdict that tells of a guess."""
+"""The check that the verdict about a guess names."""
 
 
 class FileEncoding(NamedTuple):
@@ -42,19 +42,19 @@ class FileEncoding(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """Return the report of a guess."""
+        """Return the warning that the encoding is a guess."""
         told = f"the file is not UTF-8; it was read and is written as {self.name}, which is a guess"
         return Verdict(CHECK, "warning", told)
 
     @property
     def hint(self) -> str:
-        """Return what a guess adds to the remedy of an error."""
+        """Return what is added to an error's remedy; empty if the encoding is no guess."""
         told = f"; the file was read as {self.name}, which is a guess: if it is wrong, name the encoding"
         return told if self.is_guess else ""
 
 
 def encoding_of(data: bytes) -> FileEncoding:
-    """Return the encoding of a file's bytes.  It is UTF-8 if no other fits; whoever decodes them finds the fault."""
+    """Return the encoding of a file's bytes.  If none fits, it is UTF-8, and decoding them will raise."""
     try:
         data.decode(UTF8)
     except UnicodeDecodeError:
@@ -66,7 +66,7 @@ def encoding_of(data: bytes) -> FileEncoding:
         return FileEncoding(marked)
     if b"\0" in data:
         return FileEncoding(UTF8)
-    from charset_normalizer import from_bytes  # most runs do without it
+    from charset_normalizer import from_bytes  # imported late, as most runs do without it
 
     lines = [line for line in data.splitlines() if not line.isascii()]
     matches = list(from_bytes(b"\n".join(lines[:MAX_SAMPLE_LINES]), cp_isolation=[*ASCII_COMPATIBLE]))
@@ -87,8 +87,8 @@ def _keeps_bytes(data: bytes, name: str) -> bool:
 
 
 def refuse_new_characters(encoding: FileEncoding, original: str, merged: str) -> None:
-    """Raises BadEncoding: the encoding is a guess, and the merged text has a character beyond ASCII that the file did
-    not have.  Another encoding may write it as other bytes."""
+    """Raises BadEncoding if the encoding is a guess and the merged text has a non-ASCII character that the file did not
+    have.  The file's true encoding may write this character as other bytes."""
     new = sorted(one for one in set(merged) - set(original) if not one.isascii())
     if encoding.is_guess and new:
         message = f"the file's encoding is a guess ({encoding.name}), and the edit brings {new[0]!r} into the file"

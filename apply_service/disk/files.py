@@ -1,10 +1,10 @@
-"""One file: read as bytes, and written wholly or not at all.
+"""Reads one file as bytes, and writes it wholly or not at all.
 
-A file is replaced only if it still holds what was read.  Kept are its mode, its access list on Linux, its group and
-its owner where the system allows it, and a symbolic link, whose target is written.  Where the group can't be kept,
-nobody gains rights: the new group and all others get what both had.  Not kept are hard links (the other names keep the
-old bytes) and extended attributes.  Some microseconds lie between the last look at the file and its replacement;
-another writer could still be overtaken in them.  `journal` writes several files at once.
+A file is replaced only if it still holds what was read.  It keeps its mode, its access list on Linux, and its group and
+owner if the system allows it.  A symbolic link stays a link, and its target is written.  If the group can't be kept,
+nobody gains rights: the new group and all others get the rights that both had.  Hard links are lost (the other names
+keep the old bytes), and so are extended attributes.  Some microseconds lie between the last look at the file and its
+replacement; what another program writes in them may be overwritten.  `journal` writes several files at once.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable, 
 
 N_WRITERS = 8
 MANY = 64
-"""From so many files on, that many threads write them."""
+"""From this many files on, `N_WRITERS` threads write them."""
 PART_BYTES = 2**20
-"""A file is read in parts of this size, so that one without an end is left in time."""
+"""Files are read in parts of this size, so that reading a file without an end stops at the limit."""
 ACCESS_LIST = "system.posix_acl_access"
-"""Where Linux keeps it."""
+"""The extended attribute in which Linux keeps the access list."""
 _UMASK_LOCK = threading.Lock()
 
 
 class Owner(NamedTuple):
-    """Whose a file is."""
+    """The user and the group that a file belongs to."""
 
     uid: int
     gid: int
@@ -49,7 +49,7 @@ class SourceFile:
     path: Path
     """As the user named it."""
     target: Path
-    """Absolute, symbolic links resolved."""
+    """The absolute path, with symbolic links resolved."""
     data: bytes
     exists: bool
     mode: int | None = None
@@ -64,19 +64,19 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class FileWrite:
-    """What a file is to become."""
+    """What a file shall become."""
 
     source: SourceFile
     data: bytes | None
-    """None: it is deleted."""
+    """None if the file is deleted."""
     is_executable: bool | None = None
-    """None: as it is.  Without meaning on Windows."""
+    """None leaves it as it is.  Has no meaning on Windows."""
     like: SourceFile | None = None
-    """The file that it is moved or copied from: a new file gets its rights."""
+    """The file that this one is moved or copied from.  A new file gets its rights."""
 
     @property
     def mode(self) -> int | None:
-        """The permission bits it is to have; None for the ones that a file like it has anyway."""
+        """The permission bits to set; None if nothing need be set."""
         mode = self.source.mode
         if mode is None and self.like is not None:
             mode = self.like.mode
@@ -89,7 +89,7 @@ class FileWrite:
 
     @property
     def owner(self) -> Owner | None:
-        """Whose it is to be; None for whose it is, or would be, anyway."""
+        """The owner to set; None if nothing need be set."""
         return None if self.like is None or self.source.exists else self.like.owner
 
     @property
@@ -100,9 +100,12 @@ class FileWrite:
 
 
 def read_source(path: str | Path, *, needs_folder: bool = True, max_bytes: int | None = None) -> SourceFile:
-    """Return the file's bytes; a file that does not exist, in a folder that does (or need not), is empty.  Raises
-    FileNotReadable: it is not a regular file, its folder does not exist, or reading it is not allowed; TooLarge: it has
-    more than `max_bytes`, which is found before it is read."""
+    """Return the file with its bytes.  A file that does not exist is empty; its folder must exist if `needs_folder`.
+
+    Raises:
+        FileNotReadable: it is not a regular file, its folder does not exist, or reading it is not allowed.
+        TooLarge: it has more than `max_bytes`.  A regular file's size is looked up before it is read.
+    """
     path = Path(path)
     target = Path(os.path.realpath(path))
     why = ""
@@ -128,8 +131,8 @@ def read_source(path: str | Path, *, needs_folder: bool = True, max_bytes: int |
 
 
 def read_as_judged(place: Path, max_bytes: int) -> SourceFile:
-    """Read a file whose place was judged, links and all.  Raises as `read_source`; OutsideRoots: the name leads
-    elsewhere since."""
+    """Read a file whose path was resolved and allowed before.  Raises as `read_source`; OutsideRoots if the path has
+    become a link to another place since."""
     source = read_source(place, needs_folder=False, max_bytes=max_bytes)
     if source.target != place:
         message = f"{place} was moved or replaced by a link while this command ran."
@@ -139,10 +142,10 @@ def read_as_judged(place: Path, max_bytes: int) -> SourceFile:
 
 
 def read_within(file: BinaryIO, name: str, max_bytes: int | None) -> bytes:
-    """Return all that the open file holds.  Raises TooLarge: it is more than `max_bytes`, as its size says, or as is
-    found while it is read; OSError."""
+    """Return all that the open file holds.  Raises OSError; TooLarge if it has more than `max_bytes`, by its size or by
+    what has been read so far."""
     n_bytes, size, parts = 0, 0, list[bytes]()
-    with contextlib.suppress(OSError):  # of what is no file of the system's
+    with contextlib.suppress(OSError):  # `file` may be no file of the system's
         found = os.fstat(file.fileno())
         size = found.st_size if stat.S_ISREG(found.st_mode) else 0
     while max_bytes is None or max(size, n_bytes) <= max_bytes:
@@ -165,15 +168,14 @@ def write_atomic(
     owner: Owner | None = None,
     temporary: Path | None = None,
 ) -> None:
-    """Make the file hold `data`, or delete it (None); after a crash at any moment it is wholly old or wholly new.
+    """Make the file hold `data`, or delete it (None).  After a crash at any moment it is wholly old or wholly new.
 
-    Missing folders are created.  `mode`: permission bits in place of those it has.  `owner`: whose a file is to be that
-    does not exist now.  `temporary`: where the new bytes are staged, beside the file; left out, a name that nobody else
-    has.
+    Missing folders are created.  `mode`: permission bits in place of the present ones.  `owner`: the owner of a new
+    file.  `temporary`: where the new bytes are staged, beside the file; if None, under a name that nobody else has.
 
     Raises:
         FileChanged: the file no longer holds `source.data`; nothing was written.
-        FileNotWritable: the file or its folder; nothing was written.
+        FileNotWritable: the file or its folder cannot be written; nothing was written.
     """
     if data is None:
         remove(source)
@@ -192,24 +194,24 @@ def write_atomic(
 
 
 def temporary_beside(target: Path, number: str) -> Path:
-    """Return where new bytes wait: in the file's own folder, for only within a file system a rename is atomic."""
+    """Return where new bytes wait.  It is in the file's folder: a rename is atomic only within a file system."""
     return target.with_name(f".{target.name[:40]}.{number}.apply-tmp")
 
 
 def refuse_read_only(source: SourceFile) -> None:
-    """Raises FileNotWritable: the file may not be written by this user, or is marked as read-only, which is said to
-    root, too."""
+    """Raises FileNotWritable if this user may not write the file, or it is marked as read-only.  The mark stops root
+    too."""
     if source.mode is not None and not (source.mode & 0o222 and os.access(source.target, os.W_OK)):
         remedy = "Make it writable, or on the command line add --force."
         raise FileNotWritable(f"Cannot write {source.path}: it is read-only.", value=str(source.path), remedy=remedy)
 
 
 def stage(temporary: Path, source: SourceFile, data: bytes, mode: int | None, owner: Owner | None = None) -> None:
-    """Write what is to take the file's place, on disk to the last byte, with the file's rights.  Raises
-    FileNotWritable: the folder takes no new file."""
+    """Write the new bytes to `temporary`, on disk to the last byte, with the file's rights.  Raises FileNotWritable if
+    the folder takes no new file."""
     with _writing(source):
-        temporary.unlink(missing_ok=True)  # of a process that died; what it is now, a link perhaps, is never written
-        # The owner's alone until it has the rights of the file it stands for.
+        temporary.unlink(missing_ok=True)  # a dead process left it; it may be a link by now, so it is never written
+        # Only the owner has rights to it until it gets those of the file that it replaces.
         with open(temporary, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.write(data)
             file.flush()
@@ -219,7 +221,7 @@ def stage(temporary: Path, source: SourceFile, data: bytes, mode: int | None, ow
                 usual_mode, owner = stat.S_IMODE(now.st_mode), Owner(now.st_uid, now.st_gid)
                 with contextlib.suppress(
                     OSError, AttributeError
-                ):  # without its list, the group would get all of its rights
+                ):  # without the list, the group would get all of its rights
                     os.setxattr(file.fileno(), ACCESS_LIST, os.getxattr(source.target, ACCESS_LIST))
             mode = usual_mode if mode is None else mode
             if hasattr(os, "fchown"):
@@ -230,10 +232,10 @@ def stage(temporary: Path, source: SourceFile, data: bytes, mode: int | None, ow
 
 
 def _owned(descriptor: int, mode: int, owner: Owner | None) -> int:
-    """Give the new file to the owner, as far as the system allows it; the permission bits with which nobody gains
-    rights."""
+    """Give the new file to the owner, as far as the system allows it.  Return `mode`, less the rights that somebody
+    would gain if the group or the owner is another."""
     now = os.fstat(descriptor)
-    if owner is not None and now.st_gid != owner.gid:  # by itself, as a member of the group may do this much
+    if owner is not None and now.st_gid != owner.gid:  # set apart from the user: a member of the group may set it
         try:
             os.fchown(descriptor, -1, owner.gid)
         except OSError:
@@ -248,17 +250,17 @@ def _owned(descriptor: int, mode: int, owner: Owner | None) -> int:
 
 
 def publish(temporary: Path, source: SourceFile) -> None:
-    """Put what `stage` wrote in the file's place, if that still is as it was read.  Raises FileChanged,
-    FileNotWritable: nothing was replaced."""
+    """Put what `stage` wrote in the file's place.  Raises FileChanged if the file is not as it was read,
+    FileNotWritable; then nothing was replaced."""
     refuse_if_changed(source)
     with _writing(source):
         if source.exists:
             os.replace(temporary, source.target)
         elif sys.platform == "win32":
-            os.rename(temporary, source.target)  # fails where the name is taken meanwhile
+            os.rename(temporary, source.target)  # fails if the name has been taken since
         else:
             try:
-                os.link(temporary, source.target)  # so does this, which a rename would not
+                os.link(temporary, source.target)  # fails as well; a rename would not
             except FileExistsError:
                 raise
             except OSError:  # a file system without hard links
@@ -282,7 +284,7 @@ def make_folder(source: SourceFile) -> None:
 
 
 def refuse_if_changed(source: SourceFile) -> None:
-    """Raises FileChanged unless the file still is as it was read."""
+    """Raises FileChanged unless the file is as it was read."""
     try:
         now = read_source(source.path, needs_folder=False, max_bytes=len(source.data))
     except TooLarge as error:
@@ -292,8 +294,8 @@ def refuse_if_changed(source: SourceFile) -> None:
 
 
 def save_json(path: Path, values: object) -> None:
-    """Write a small file of the program's own, in a private folder: it appears whole and outlives a power cut, or
-    nothing is left of it.  Raises OSError."""
+    """Write a small file of the program's own in a private folder.  It appears whole and outlives a power cut, or not
+    at all.  Raises OSError."""
     draft = path.with_suffix(".draft")
     draft.unlink(missing_ok=True)
     try:
@@ -310,7 +312,7 @@ def save_json(path: Path, values: object) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make renames in the folder outlive a power cut.  Raises OSError."""
-    if sys.platform == "win32":  # folders cannot be opened there; the rename itself is journalled
+    if sys.platform == "win32":  # cannot open folders; its file system keeps a journal of renames
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -320,8 +322,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def at_once(call: Callable[[int], object], n: int) -> None:
-    """Call with 0 to n - 1, many on threads, as each waits for the disk.  Raises what the first failed call raised; on
-    threads all calls end before."""
+    """Call with each of 0 to n - 1.  Many calls run on threads, as each waits for the disk.  Raises what the first
+    failed call raised; on threads, only after all calls have ended."""
     if n < MANY:
         for i in range(n):
             call(i)
@@ -351,7 +353,7 @@ def _writing(source: SourceFile) -> Iterator[None]:
 
 
 def _umask() -> int:
-    with _UMASK_LOCK:  # it can be read only by setting it, for all threads
+    with _UMASK_LOCK:  # the mask can be read only by setting it, which affects all threads
         mask = os.umask(0o077)
         os.umask(mask)
     return mask

@@ -1,16 +1,17 @@
-"""Several files written together: all of them or none, whatever happens in between.
+"""Writes several files together: all of them or none, whatever happens in between.
 
-A change set is noted in a journal on disk before its first file is touched: what each file was, where its old bytes are
-kept, and what it is to become.  Then everything new is staged beside its place, and only renames and deletions are
-left.  Removing the note completes the change set.  Whatever ends before that (an error, a file that someone else
-changed, `kill -9`, a power cut) is rolled back: at once, or by the next command that writes (`recover`).
+A change set is noted in a journal on disk before its first file is touched.  The note says what each file was, where
+its old bytes are kept, and what it shall become.  Then all new bytes are staged beside their places, and only renames
+and deletions are left.  Removing the note completes the change set.  Whatever ends it before that (an error, a file
+that someone else changed, `kill -9`, a power cut), it is rolled back: at once, or by the next command that writes
+(`recover`).
 
-One lock for each state folder keeps change sets apart, so that a note found while the lock is free belongs to a process
-that died.  `backups` keeps the old bytes.
+One lock for each state folder keeps change sets apart.  So a note that is found while the lock is free belongs to a
+process that died.  `backups` keeps the old bytes.
 
-A note is not trusted because it lies in the journal.  It names only files, below the roots that it was made for; where
-their old bytes and the new ones lie follows from that.  Each name is judged again when the note is read, with links as
-they lead now.  A note that does not fit is renamed and never acted on.
+A note is not trusted because it lies in the journal.  It names only files below the roots that it was made for.  Where
+their old and new bytes lie follows from these names.  Each name is checked again when the note is read, with links as
+they lead now.  A note that fails a check is renamed and never acted on.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from apply_service.disk.state import open_private, private_folder
 from apply_service.errors import ApplyError, FileNotReadable, FileNotWritable
 
 LOCK_TIMEOUT_S = 60.0
-"""How long a change set waits for another to be written; that takes milliseconds a file."""
+"""How long a change set waits for others to be written; that takes milliseconds a file."""
 REJECTED = ".rejected"
-"""Ends the name of a note that does not fit."""
+"""The end of the name of a note that failed a check."""
 
 
 class FileState(NamedTuple):
-    """What a file holds.  `sha256`: None where there is no file.  `mode`: permission bits; None for those that a file
-    like it has anyway.  `owner`: None where nobody need be given the file."""
+    """What a file holds.  `sha256`: None if there is no file.  `mode`: permission bits; None for the usual ones.
+    `owner`: None if the file need not be given to anybody."""
 
     sha256: str | None
     mode: int | None
@@ -48,7 +49,7 @@ class FileState(NamedTuple):
 
     @classmethod
     def read(cls, values: Any) -> Self:
-        """Raises ValueError, TypeError: the values are no state."""
+        """Return the state in these values of a note.  Raises ValueError, TypeError if they are none."""
         sha256, mode, owner = values
         if not (sha256 is None or re.fullmatch("[0-9a-f]{64}", sha256)):
             raise ValueError("a hash is not one")
@@ -56,18 +57,18 @@ class FileState(NamedTuple):
 
 
 def read_mode(value: Any) -> int | None:
-    """Permission bits of a note.  Raises ValueError."""
+    """Return the permission bits in a value of a note.  Raises ValueError."""
     if value is None or (type(value) is int and 0 <= value <= 0o7777):
         return value
     raise ValueError("no permission bits")
 
 
 def read_owner(value: Any) -> Owner | None:
-    """Whose a file was, of a note.  Raises ValueError, TypeError."""
+    """Return the owner in a value of a note.  Raises ValueError, TypeError."""
     if value is None:
         return None
     uid, gid = value
-    if type(uid) is int and type(gid) is int and min(uid, gid) >= 0:  # -1 would leave what it is
+    if type(uid) is int and type(gid) is int and min(uid, gid) >= 0:  # -1 would leave the owner as it is
         return Owner(uid, gid)
     raise ValueError("no owner")
 
@@ -79,9 +80,9 @@ def kept_folder(state: Path, target: Path) -> tuple[Path, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class FileStep:
-    """What one file was and is to become.  `kept`: where its old bytes lie.  `temporary`: where the new are staged.
+    """What one file was and shall become.  `kept`: where its old bytes lie.  `temporary`: where new ones are staged.
 
-    The bytes that lie there now show what has been done: a note outlives the process that wrote it.
+    A note outlives the process that wrote it.  So the bytes in the file now, and not the note, tell what has been done.
     """
 
     target: str
@@ -105,7 +106,7 @@ class FileStep:
         return self.is_undone or (self.is_done and (self.before.sha256 is None or self._old_bytes() is not None))
 
     def undo(self) -> None:
-        """Give the file back what it held, where that is still kept.  Raises FileError."""
+        """Give the file the old bytes back; nothing happens if they are lost.  Raises FileError."""
         source = read_source(self.target, needs_folder=False)
         if self.before.sha256 is None:
             files.write_atomic(source, None)
@@ -122,7 +123,7 @@ class FileStep:
         return now.sha256 == state.sha256 and (now.mode == state.mode or self.before.sha256 != self.after.sha256)
 
     def _old_bytes(self) -> bytes | None:
-        """Return the bytes before; None where there was no file, or they are lost."""
+        """Return the old bytes; None if there was no file, or they are lost."""
         with contextlib.suppress(OSError), open(open_private(self.kept, os.O_RDONLY), "rb") as file:
             data = file.read()
             if self.before.sha256 == sha256_of(data):
@@ -132,8 +133,8 @@ class FileStep:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One change set in the journal.  `roots`: the folders that its files lie in.  `folders`: those that it creates,
-    outermost first."""
+    """One change set in the journal.  `roots`: the folders that its files lie in.  `folders`: the folders that it
+    creates, outermost first."""
 
     steps: tuple[FileStep, ...]
     folders: tuple[str, ...]
@@ -153,15 +154,15 @@ class Note:
         return cls(tuple(steps), folders, datetime.now(UTC).isoformat(timespec="seconds"), tuple(map(str, roots)))
 
     def save(self, path: Path) -> None:
-        """Raises OSError."""
+        """Write the note to the journal.  Raises OSError."""
         steps = [{"target": s.target, "before": s.before, "after": s.after, "kept": s.kept.name} for s in self.steps]
         values = {"roots": self.roots, "started": self.started, "folders": self.folders, "steps": steps}
         files.save_json(path, values)
 
     @classmethod
     def read(cls, path: Path, state: Path, guarded: Sequence[Path]) -> Note:
-        """Return the note, each of its names judged anew; no edit of its files was allowed in the `guarded` places.
-        Raises FileNotReadable: it does not fit."""
+        """Return the note after checking each of its names again; `guarded` are places that no edit may touch.  Raises
+        FileNotReadable if a check fails."""
         try:
             with open(open_private(path, os.O_RDONLY), encoding="ascii") as file:
                 values = json.load(file)
@@ -193,8 +194,8 @@ def _temporary(target: Path, number: str, i: int) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What became of an interrupted change set.  `conflicts`: files that somebody changed since; where there are any,
-    nothing was touched, and the note stays in the journal.  `rejected`: why the note was set aside and not acted on."""
+    """What became of an interrupted change set.  `conflicts`: files that somebody changed since.  If there are any,
+    nothing was touched, and the note stays in the journal.  `rejected`: why the note was renamed and not acted on."""
 
     note: str
     started: str
@@ -207,15 +208,15 @@ class Journal:
     """The change sets of one state folder."""
 
     def __init__(self, state_path: Path, guarded: Sequence[Path] = ()) -> None:
-        """`guarded`: where no change set is rolled back, beside the state folder itself."""
+        """`guarded`: places where no change set is rolled back, beside the state folder itself."""
         self._state = state_path
         self._folder = state_path / "journal"
         self._guarded = guarded
 
     def commit(self, writes: Sequence[FileWrite], kept: Sequence[Path], roots: Sequence[Path]) -> None:
-        """Carry out all of the writes, in order, or none, while the journal is `locked`.  `kept`: where the bytes lie
-        that each file holds now.  `roots`: the folders that the files lie in.  Raises FileChanged, FileNotWritable: no
-        file is changed, or the remedy says that some could not be rolled back."""
+        """Carry out all of the writes, in order, or none, while the journal is `locked`.  `kept`: where each file's
+        present bytes are kept.  `roots`: the folders that the files lie in.  Raises FileChanged, FileNotWritable; then
+        no file is changed, unless the remedy says that some could not be rolled back."""
         number = secrets.token_hex(8)
         note, path = Note.of(writes, kept, number, roots), self._folder / f"{number}.json"
         try:
@@ -237,7 +238,7 @@ class Journal:
                 files.sync_folder(folder)
         except BaseException as error:
             begun = note.steps[:n_begun]
-            # The last one may have failed before it changed its file, which may then be another writer's.
+            # The last step may have failed before it changed its file.  That file may be another writer's by now.
             done = [*begun[:-1], *(step for step in begun[-1:] if step.is_done)]
             if self._take_back(path, note, done).conflicts and isinstance(error, ApplyError):
                 error.remedy += " Some files could not be rolled back: see apply-service recover."
@@ -245,8 +246,8 @@ class Journal:
         self._remove(path)
 
     def recover(self) -> tuple[Recovery, ...]:
-        """Roll back every change set that a dead process left; a note that does not fit is renamed.  Raises FileError:
-        a file, or the journal, cannot be used; the note stays."""
+        """Roll back every change set that a dead process left; a note that fails a check is renamed.  Raises FileError
+        if a file or the journal cannot be used; then the note stays."""
         if not self.open_notes():
             return ()
         recoveries = []
@@ -261,7 +262,7 @@ class Journal:
         return tuple(recoveries)
 
     def forget(self) -> tuple[str, ...]:
-        """Take every interrupted change set off the journal and leave its files as they are; the notes taken off."""
+        """Take every interrupted change set off the journal and leave its files as they are.  Return their notes."""
         with self.locked():
             notes = self.open_notes()
             for path in notes:
@@ -274,15 +275,15 @@ class Journal:
         """Return the notes of change sets that have not ended, whether their process lives or not, newest first."""
         times: dict[Path, int] = {}
         for path in self._folder.glob("*.json"):
-            with contextlib.suppress(FileNotFoundError):  # its change set has ended meanwhile
+            with contextlib.suppress(FileNotFoundError):  # its change set has ended since
                 times[path] = path.lstat().st_mtime_ns
         return sorted(times, key=lambda path: times[path], reverse=True)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """While it is open, nobody else with this state folder writes.  Raises FileNotWritable: the folder can't be
-        used, or others write for too long."""
-        from filelock import FileLock, Timeout  # most commands never write
+        """Keep all others with this state folder from writing while this is open.  Raises FileNotWritable if the folder
+        can't be used, or others write for too long."""
+        from filelock import FileLock, Timeout  # imported late, as most commands never write
 
         try:
             folder = private_folder(self._state, "journal")
@@ -296,14 +297,14 @@ class Journal:
         except OSError as error:
             raise self._unusable(error) from error
         try:
-            for draft in self._folder.glob("*.draft"):  # of a process that died while writing it
+            for draft in self._folder.glob("*.draft"):  # left from a process that died while writing it
                 draft.unlink(missing_ok=True)
             yield
         finally:
             lock.release()
 
     def _take_back(self, path: Path, note: Note, steps: Sequence[FileStep]) -> Recovery:
-        """Undo the steps that were done, the last one first, and end the change set.  Doing it twice does no harm."""
+        """Undo the steps that were done, the last one first, and end the change set.  A second call does no harm."""
         if conflicts := tuple(step.target for step in steps if not step.can_be_undone):
             return Recovery(str(path), note.started, conflicts=conflicts)
         restored = [step for step in reversed(steps) if not step.is_undone]
@@ -314,7 +315,7 @@ class Journal:
         return Recovery(str(path), note.started, restored=tuple(step.target for step in restored))
 
     def _set_aside(self, path: Path, why: str) -> Recovery:
-        """Take a note that does not fit out of the way, as it is.  Raises FileNotWritable."""
+        """Rename a note that failed a check.  Raises FileNotWritable."""
         aside = path.with_name(path.name + REJECTED)
         try:
             os.replace(path, aside)
@@ -336,13 +337,13 @@ class Journal:
 
 def _stage(write: FileWrite, step: FileStep) -> None:
     if write.data is not None:
-        files.refuse_if_changed(write.source)  # also where its folder leads elsewhere since
+        files.refuse_if_changed(write.source)  # also if a folder above has become a link since
         files.make_folder(write.source)
         files.stage(step.temporary, write.source, write.data, write.mode, write.owner)
 
 
 def _clean(note: Note) -> None:
-    """Remove what was staged, and the folders that were created, where they are empty."""
+    """Remove what was staged, and those of the created folders that are empty."""
     for step in note.steps:
         with contextlib.suppress(OSError):
             step.temporary.unlink()

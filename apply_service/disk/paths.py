@@ -1,4 +1,4 @@
-"""Where the program keeps its own files, and in which folders others may have files edited."""
+"""Names the folders of the program's own files, and decides in which folders others may have files edited."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 from apply_service.errors import FileNotReadable, InvalidField, OutsideRoots
 
 IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
-"""Characters that are not seen, and that the file system of macOS leaves out where it compares names."""
+"""Invisible characters that the file system of macOS ignores when it compares names."""
 OF_A_REPOSITORY = frozenset({"config", "config.worktree", "commondir", "gitdir", "hooks", "info", "objects", "refs"})
-"""What makes a folder with a file HEAD a repository, or tells git what to run there."""
+"""Names that make a folder with a file HEAD a repository, or tell git what to run there."""
 DOT_GIT = re.compile(r"(\.git|git~1)(:.*)?", re.DOTALL)
-"""`.git`, its short name on Windows, and the streams that Windows opens by a colon."""
+"""Matches `.git`, its short name on Windows, and either with a colon, by which Windows opens a stream of the file."""
 
 
 def platform_config_path(environment: Mapping[str, str]) -> Path:
-    """Return where the platform wants the configuration file; it need not exist."""
+    """Return where the platform keeps configuration files; the file need not exist."""
     if sys.platform == "win32":
         root = environment.get("APPDATA") or str(Path.home() / "AppData" / "Roaming")
     else:
@@ -30,7 +30,7 @@ def platform_config_path(environment: Mapping[str, str]) -> Path:
 
 
 def platform_state_path(environment: Mapping[str, str]) -> Path:
-    """Return where the platform wants a program's own files; the folder need not exist."""
+    """Return where the platform keeps a program's own files; the folder need not exist."""
     if sys.platform == "win32":
         root = environment.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -41,12 +41,12 @@ def platform_state_path(environment: Mapping[str, str]) -> Path:
 
 
 def _absolute(folder: str | None) -> str | None:
-    """Return the folder; None for a relative one, as the XDG specification demands: it would be one of each project."""
+    """Return the folder; None if it is relative, which the XDG specification forbids: each project would have one."""
     return folder if folder and is_same_everywhere(folder) else None
 
 
 def is_same_everywhere(folder: str | Path) -> bool:
-    """Tell whether the name is absolute and means the same whatever the current folder is: those below /proc do not."""
+    """Tell whether the name is absolute and means the same in every process, as names below /proc do not."""
     return os.path.isabs(folder) and not os.path.normpath(folder).startswith(("/proc/", "/dev/fd/"))
 
 
@@ -54,16 +54,16 @@ class Roots:
     """The folders that edits are allowed in, for names that come from others: an agent, a patch, a batch.
 
     A name is judged by the place it leads to, with symbolic links and `..` followed.  A relative name is looked for in
-    each folder and belongs to the first where none has it.  `read_as_judged` refuses what has become a link since; for
-    some microseconds between the last look and the writing, whoever can replace a folder by a link is not stopped.
+    each folder; if none has it, it belongs to the first.  `read_as_judged` refuses a place that has become a link
+    since.  Some microseconds lie between that last check and the writing: a link made in them is followed.
 
-    No edit reaches what makes programs run, or is trusted by this one: files of git's own, and the guarded places, by
-    whatever name.
+    No edit reaches files that make programs run or that this program trusts: git's own files, and the guarded places,
+    under whatever name.
     """
 
     def __init__(self, folders: Sequence[str | Path], guarded: Sequence[Path] = ()) -> None:
-        """`guarded`: files and folders, which need not exist, that are nobody's to edit.  Raises FileNotReadable for
-        what is not a folder."""
+        """`guarded`: files and folders that nobody may edit; they need not exist.  Raises FileNotReadable if one of
+        `folders` is not a folder."""
         self.folders = tuple(Path(os.path.realpath(Path(folder).expanduser())) for folder in folders)
         self._guarded = tuple(guarded)
         for name, folder in zip(folders, self.folders, strict=True):
@@ -73,8 +73,8 @@ class Roots:
                 )
 
     def resolve(self, name: str) -> Path:
-        """Return the absolute path that a name leads to; nothing need exist there.  Raises OutsideRoots: it leads out
-        of the allowed folders, or to what is guarded; InvalidField: it is not the name of a file."""
+        """Return the absolute path that a name leads to; nothing need exist there.  Raises OutsideRoots if it leads out
+        of the allowed folders or to a guarded place, InvalidField if it is not the name of a file."""
         place = Path(os.path.realpath(self._place(name)))
         root = next((folder for folder in self.folders if place.is_relative_to(folder)), None)
         if root is None:
@@ -96,14 +96,14 @@ class Roots:
         return place
 
     def is_link(self, name: str) -> bool:
-        """Tell whether the name, as it is written, is that of a symbolic link.  Raises InvalidField."""
+        """Tell whether the name, as it is written, is a symbolic link.  Raises InvalidField."""
         return os.path.islink(self._place(name))
 
     def _place(self, name: str) -> Path:
         try:
             os.fsencode(name)
             path = Path(name).expanduser() if name.strip() and "\0" not in name and "://" not in name else None
-        except (UnicodeEncodeError, RuntimeError):  # lone surrogates; no such user
+        except (UnicodeEncodeError, RuntimeError):  # a lone surrogate, or `~` with an unknown user
             path = None
         if path is None:
             raise InvalidField(
@@ -117,15 +117,15 @@ class Roots:
 
 # -- places that are guarded -------------------------------------------------------------------------------------------
 def lies_in(place: Path, guarded: Path) -> bool:
-    """Tell whether the place is the guarded file or folder, or lies below it, by whatever name: links, another case and
-    other mounts of the same folder are seen through.  Neither need exist."""
+    """Tell whether the place is the guarded file or folder, or lies below it.  Links, another case and other mounts of
+    the same folder are seen through.  Neither need exist."""
     wanted = _identity(Path(os.path.realpath(guarded)))
     return any(_identity(one) == wanted for one in (place, *place.parents))
 
 
 def _identity(place: Path) -> tuple[object, ...]:
-    """Return the number of the place, or that of the nearest folder above it that exists and the names below that,
-    folded as the most forgiving file system would."""
+    """Return the system's number of the nearest existing place upward, and the names below it, folded as the most
+    tolerant file system would."""
     names: list[str] = []
     while True:
         try:
@@ -140,24 +140,24 @@ def _identity(place: Path) -> tuple[object, ...]:
 
 
 def _folded(name: str) -> str:
-    """Return the name as the most forgiving of all file systems compares it: macOS leaves out some characters, Windows
-    dots and blanks at the end, both the case."""
+    """Return the name as the most tolerant file system compares it.  macOS ignores some characters, Windows ignores
+    dots and blanks at the end, and both ignore the case."""
     return unicodedata.normalize("NFC", name.translate(IGNORED)).casefold().rstrip(" .")
 
 
 def _is_of_git(place: Path, root: Path) -> bool:
-    """Tell whether the place is a file of git's own, which can make programs run, by its name or because it lies in a
-    folder that git takes for a repository.
+    """Tell whether the place is one of git's own files, which can make programs run.  It is one by its name, or because
+    it lies in a folder that git takes for a repository.
 
-    Git looks for one upward, in each folder first for `.git`, whatever the root is.  So a working tree that is kept in
-    the folder of its repository can be edited.  No repository is one without the file HEAD, which can't be made, and
-    what else makes one can't be made beside a HEAD that is there: so no new one comes about, in however many steps.
+    Git looks for a repository upward, whatever the root is, and in each folder first for `.git`.  So a working tree
+    that is kept inside its repository's folder can be edited.  A new repository cannot come about, in however many
+    steps.  It needs the file HEAD, which no edit can create; and where a HEAD exists, no edit can create the rest.
     """
-    # Where this folder is shared with Windows, a backslash divides names there.
+    # If this folder is shared with Windows, a backslash separates names there.
     names = [part for name in place.relative_to(root).parts for part in name.split("\\")]
     if any(map(_is_gits_name, names)):
         return True
-    # A file `head` that is there, and no HEAD, show that the case counts in this folder.
+    # If there is a file `head` and no HEAD, the folder tells upper case from lower case.
     last = _folded(names[-1].partition(":")[0]) if names else ""
     if last == "head" and (not os.path.exists(place) or os.path.lexists(place.with_name("HEAD"))):
         return True
@@ -175,20 +175,20 @@ def _is_gits_name(name: str) -> bool:
 
 
 def _is_of_repository(place: Path, folder: Path, *, can_be_made: bool) -> bool:
-    """Tell whether the folder is a repository, or, where one can be made of it, would be one with the place in it."""
+    """Tell whether the folder is a repository, or could become one through the place (only if `can_be_made`)."""
     has = {name: os.path.lexists(folder / name) for name in ("objects", "refs", "commondir")}
     has_head = os.path.islink(folder / "HEAD") or os.path.isfile(folder / "HEAD")
     has_data = has["objects"] and has["refs"]
     if has_head and (has["commondir"] or has_data):
         return True
-    # What would make it one; and where `commondir` of another leads, there need be no HEAD.
+    # What a `commondir` elsewhere leads to needs no HEAD.
     inside = re.split(r"[/\\:]", str(place.relative_to(folder)))[0]
     return can_be_made and (has_head or has_data) and _folded(inside) in OF_A_REPOSITORY
 
 
 def _is_working_tree(folder: Path) -> bool:
-    """Tell whether the folder has a repository of its own, in `.git` or where that file leads: one that is none itself
-    a working tree, as this folder would be if `.git` led back to it."""
+    """Tell whether the folder has a repository of its own, in `.git` or where the file `.git` leads.  That repository
+    must have no `.git` itself: else `.git` could lead back to this folder."""
     own = folder / ".git"
     try:
         mode = own.stat().st_mode
@@ -202,8 +202,8 @@ def _is_working_tree(folder: Path) -> bool:
 
 
 def _is_other_name(place: Path, guarded: Sequence[Path]) -> bool:
-    """Tell whether the file is a hard link to one in a guarded folder, or in the folder of its own repository; links
-    from other repositories are not found.  Objects of git are content, not configuration, and may be shared."""
+    """Tell whether the file is a hard link to a file in a guarded folder or in its own repository's folder.  Links to
+    other repositories are not found.  Git's objects are content, not configuration, and may be shared."""
     try:
         found = place.stat()
     except OSError:
@@ -224,7 +224,7 @@ def _is_other_name(place: Path, guarded: Sequence[Path]) -> bool:
 
 
 def _git_folders(place: Path) -> Iterator[Path]:
-    """Git's folders of the repository that the place belongs to: its own, and of a worktree the one that it shares."""
+    """Yield git's folders of the place's repository: its own, and the shared one if it is a worktree."""
     own = next((folder / ".git" for folder in place.parents if os.path.lexists(folder / ".git")), None)
     if own is None:
         return

@@ -1,8 +1,8 @@
-"""The program's own folders and files: only their user's, and never reached through a link that somebody planted.
+"""Opens the program's own folders and files, which only their user can read, and never follows a planted link.
 
-What lies in the state folder is trusted later: bytes to bring back, notes to roll back, a key, a log.  So every folder
-of it is opened by `private_folder` and every file by `open_private`.  Windows has no owners of this kind: there the
-folder of the user's profile is what protects it.
+Later commands trust what lies in the state folder: bytes to bring back, notes to roll back, a key, a log.  So
+`private_folder` opens every folder of it, and `open_private` every file.  Windows has no such owners: there the folder
+of the user's profile protects it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from apply_service.errors import FileNotWritable
 
 
 def private_folder(state: Path, *names: str) -> Path:
-    """Return the state folder, or the folder of these names below it, created where there is none; its path has no link
-    left.
+    """Return the state folder, or the folder of these names below it; missing folders are created.  The path contains
+    no links.
 
-    The state folder may be a link if the user, or root, made it.  It must belong to the user, or to root where others
-    can't rename what lies in it; others' right to write is taken away.  A folder below it must be a real folder of the
-    user's, and gets mode 0700.  Raises FileNotWritable.
+    The state folder may be a link that the user or root made.  It must belong to the user; it may belong to root if
+    others can't rename what lies in it.  Others lose the right to write to it.  A folder below it must be a real folder
+    of the user's, and gets mode 0700.  Raises FileNotWritable.
     """
     place = state
     try:
@@ -48,12 +48,12 @@ def private_folder(state: Path, *names: str) -> Path:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file in a private folder, with mode 0600 where it is created, as `os.open` does; the descriptor.  Raises
-    OSError, also for a link of either kind, for anything but a regular file, and for a file of another user: what it
-    leads to is then as it was, `O_TRUNC` or not."""
+    """Open a file in a private folder, as `os.open` does, and return the descriptor.  A new file gets mode 0600.
+    Raises OSError for a symbolic link, for anything but a regular file, for another user's file, and with `O_TRUNC` for
+    a hard link.  What a link leads to is then unchanged."""
     if path.is_symlink():  # Windows has no O_NOFOLLOW
         raise OSError(errno.ELOOP, "it is a link", str(path))
-    more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a named pipe would be waited for
+    more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # O_NONBLOCK: else a named pipe blocks
     descriptor = os.open(path, (flags & ~os.O_TRUNC) | more | getattr(os, "O_BINARY", 0), 0o600)
     try:
         found = os.fstat(descriptor)
@@ -61,7 +61,7 @@ def open_private(path: Path, flags: int) -> int:
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         if not _is_ours(found):
             raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
-        if flags & os.O_TRUNC and found.st_nlink > 1:  # a copy of the folder may be one of links; it is only read
+        if flags & os.O_TRUNC and found.st_nlink > 1:  # a copied folder may consist of hard links; those are only read
             raise OSError(errno.EMLINK, "it is a hard link", str(path))
         if flags & os.O_TRUNC:
             os.ftruncate(descriptor, 0)
@@ -72,7 +72,7 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def _keep_others_out(folder: Path, *, is_state: bool) -> None:
-    """Raises OSError: the folder is not the user's, or is none."""
+    """Take others' right to write.  Raises OSError if this is not a folder, or not the user's."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         what = "it is a link" if stat.S_ISLNK(found.st_mode) else "it is not a folder"
@@ -81,7 +81,7 @@ def _keep_others_out(folder: Path, *, is_state: bool) -> None:
         return
     mode = stat.S_IMODE(found.st_mode)
     wanted = mode if is_state else 0o700
-    # Where a folder is sticky, as the system's for temporary files, nobody renames what is not his.
+    # In a sticky folder, as the system's for temporary files, nobody can rename another user's files.
     if is_open := bool(mode & 0o022 and not mode & stat.S_ISVTX):
         wanted &= ~0o022
     if not _is_ours(found, or_root=is_state and not is_open):

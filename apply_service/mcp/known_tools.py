@@ -1,4 +1,4 @@
-"""Edit tools under the names that agents know from their vendors, beside `edit_file`; off unless they are asked for.
+"""Offers edit tools under the names that agents know from their vendors, beside `edit_file`, if they are asked for.
 
 Each call becomes a call of `edit_file`: the readers of formats take the vendor's arguments as they are.
 """
@@ -16,13 +16,13 @@ STRING, NUMBER = {"type": "string"}, {"type": "integer"}
 
 
 class KnownTool(NamedTuple):
-    """A vendor's tool: what it says of itself, its arguments, and what it becomes."""
+    """A vendor's tool: its description, its arguments, and the call that replaces it."""
 
     description: str
     properties: Mapping[str, Mapping[str, Any]]
     required: Sequence[str]
     turn: Callable[[Mapping[str, Any]], dict[str, Any]]
-    """Gives the arguments of `edit_file`."""
+    """Returns the arguments of `edit_file`."""
 
 
 def _of_text_editor(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,12 +59,12 @@ KNOWN_TOOLS: Mapping[str, KnownTool] = {
         _of_patch,
     ),
 }
-"""By name."""
+"""The tools by their names."""
 
 
 def turned(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `edit_file` for a call of a known tool.  Raises UnknownField, InvalidField, EmptyUpdate,
-    which name the argument."""
+    """Return the arguments of `edit_file` for a call of a known tool.  Raises UnknownField, InvalidField or
+    EmptyUpdate, which name the argument."""
     tool = KNOWN_TOOLS[name]
     kinds = {"string": (str, "a string"), "integer": (int, "a number")}
     for given, value in arguments.items():

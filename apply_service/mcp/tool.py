@@ -1,11 +1,11 @@
-"""MCP: the tool `edit_file` for coding agents, on the official SDK's server.
+"""Serves the tool `edit_file` to coding agents by MCP, with the official SDK.
 
-`path`, `code_edit`, `instruction` and `dryRun` are the names of the best-known tool of this kind; the aliases are those
-of others.  The answer is a short text with a diff, and the same as fields.  A file is written only if it lies in an
-allowed folder, no check found an error (unless the caller accepts it) and it is still as it was read.  An edit in
-doubt is not written: the answer asks which of its readings is meant, and a second call takes one.  A file that was not
-written is an error, so that no agent takes the edit for done.  `apply-service undo` restores the old text.  The caller
-passes in what applies the edit: an engine in this process, or a running service.
+`path`, `code_edit`, `instruction` and `dryRun` are the names of the best-known tool of this kind; the aliases come from
+other tools.  The answer is a short text with a diff, and the same as fields.  A file is written only if three things
+hold: it lies in an allowed folder, no check found an error that the caller does not accept, and it is still as it was
+read.  An edit in doubt is not written: the answer asks which of its readings is meant, and a second call takes one.  If
+a file was not written, the answer is an error, so that no agent takes the edit for done.  `apply-service undo` restores
+the old text.  The caller passes in what applies the edit: an engine in this process, or a running service.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "base_sha256": (),
     "encoding": (),
 }
-"""Argument -> other names for it."""
+"""Other names for arguments."""
 
 
 def _text(description: str, **more: str) -> dict[str, Any]:
@@ -110,10 +110,10 @@ KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "object": ((dict,), "an object"),
     "reading": ((int, str), "a number"),
 }
-"""By the type of an argument, or by its name: what is taken, in Python and in words."""
+"""The allowed values, in Python and in words, by the type of an argument or by its name."""
 MAX_VALUE_CHARS = 500
 MAX_SHOWN, MAX_SHOWN_CHARS = 64, 1_000_000
-"""Files whose last seen text is kept, and the most characters of each."""
+"""How many files' last seen texts are kept, and how many characters each may have."""
 MOVED_ON = Verdict(
     "base",
     "warning",
@@ -136,7 +136,7 @@ class EditCall:
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
     base_sha256: str | None = None
     encoding: str | None = None
-    """None: it is found out."""
+    """None if it shall be found out."""
 
 
 Status = Literal["written", "created", "unchanged", "dry_run", "asked", "refused"]
@@ -160,12 +160,12 @@ class EditOutcome:
         result = self.result
         if isinstance(result, ApplyError):
             readings = [OtherReading(**one) for one in result.readings]  # type: ignore[arg-type]
-        elif result.reading is None:  # a model's own text, which no other call can name
+        elif result.reading is None:  # the text is a model's own, which no other call can name
             return []
         else:
             first = OtherReading(result.reading, result.confidence or 0.0, "", result.diff)
             readings = [first, *result.readings]
-        # Numbers count from what the merger takes for the likeliest.  A model may have decided against it.
+        # Numbers count from the reading that the merge program ranks first.  A model may have decided against that one.
         is_counted = isinstance(result, ApplyError) or result.agreement is not False
         return [(str(n) if is_counted else one.id, one) for n, one in enumerate(shown_readings(readings), 1)]
 
@@ -189,13 +189,15 @@ class FileEditor:
         self._strategy: Strategy = strategy
         self._max_bytes = max_bytes
         self._shown: dict[Path, str] = {}
-        """The text of each file as the agent last saw it through this tool, the latest last."""
+        """The text of each file as the agent last saw it through this tool, the latest one last."""
         self._locks: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
 
     async def edit_all(self, call: EditCall) -> list[EditOutcome]:
-        """Edit the call's own file, and then the others if the edit is a reply over several files that includes it.
-        A call that takes a reading edits only its own: the others had their edit by the call before.  Edits of one file
-        wait for each other.  Raises ApplyError: the call's own file could not be edited, and no other was."""
+        """Edit the call's own file.  Then edit the others, if the edit is a reply over several files that includes it.
+
+        A call that takes a reading edits only its own file: the call before has edited the others.  Edits of one file
+        wait for each other.  Raises ApplyError if the call's own file could not be edited; then no other was.
+        """
         outcomes = [await self._edit(call)]
         if call.reading is not None:
             return outcomes
@@ -209,7 +211,7 @@ class FileEditor:
         return outcomes
 
     async def _edit(self, call: EditCall) -> EditOutcome:
-        """Edit one file, while no other edit of it runs.  Raises ApplyError: nothing was written."""
+        """Edit one file, while no other edit of it runs.  Raises ApplyError; then nothing was written."""
         target = self._roots.resolve(call.path)
         lock = self._locks.setdefault(target, anyio.Lock())
         async with lock:
@@ -257,8 +259,8 @@ class FileEditor:
         return EditOutcome(call.path, status, result, refused, text.text)
 
     async def _apply_on(self, request: ApplyRequest, shown: str | None) -> ApplyResult:
-        """Apply an edit, and where it does not fit the file, which has changed since the agent saw it, apply it to what
-        the agent saw and merge it three-way.  Raises ApplyError: as the edit of the file."""
+        """Apply an edit to the file.  If it does not fit, and the file has changed since the agent saw it, apply it to
+        the text that the agent saw and merge three-way.  Raises the ApplyError of the first attempt."""
         if shown is None or shown == request.original or request.reading is not None:
             return await self._apply(request)
         try:
@@ -278,7 +280,7 @@ class FileEditor:
         return unfit
 
     def _remember(self, target: Path, text: str) -> None:
-        """Keep a file's text as the agent sees it now; the oldest goes where there are too many."""
+        """Keep a file's text as the agent sees it now.  The oldest text is dropped if there are too many."""
         self._shown.pop(target, None)
         if len(text) <= MAX_SHOWN_CHARS:
             self._shown[target] = text
@@ -292,7 +294,7 @@ class FileEditor:
                 remedy = "edit it by other means"
                 raise TooLarge("the file is too large", value=n_bytes, limit=self._max_bytes, remedy=remedy)
         source = read_as_judged(target, self._max_bytes)
-        # A snippet that leaves out existing code is meant for a file that exists: its name is wrong.
+        # A snippet that leaves out existing code is meant for a file that exists, so the path is wrong.
         if not source.exists and any(map(is_marker, normalise(call.code_edit).split("\n"))):
             message = f"{call.path} does not exist, but the edit leaves out existing code"
             remedy = "correct the path, or send the whole new file without markers"
@@ -302,7 +304,7 @@ class FileEditor:
 
 # -- the protocol ------------------------------------------------------------------------------------------------------
 def create_server(editor: FileEditor, known_tools: Collection[str] = ()) -> Server[Any]:
-    """Return the MCP server over an editor of files.  `known_tools`: names in `KNOWN_TOOLS` that it has too."""
+    """Return the MCP server over an editor of files.  `known_tools`: names in `KNOWN_TOOLS` to offer as well."""
 
     hints = protocol.ToolAnnotations(
         read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
@@ -350,7 +352,7 @@ def create_server(editor: FileEditor, known_tools: Collection[str] = ()) -> Serv
             told = error
         except Exception as error:
             kind = type(error).__name__
-            # The message of a foreign exception may quote the user's code, which logs do not hold.
+            # The message of a foreign exception may quote the user's code, which must not be logged.
             log.error("edit crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
             remedy = "look at the file; see the server's log"
             told = EngineFailure(f"the edit failed ({kind})", value=kind, remedy=remedy)
@@ -360,7 +362,7 @@ def create_server(editor: FileEditor, known_tools: Collection[str] = ()) -> Serv
 
 
 def read_arguments(arguments: Mapping[str, Any]) -> EditCall:
-    """Return the call with these arguments.  A null counts as not given.  Raises UnknownField, InvalidField,
+    """Return the call with these arguments.  A null counts as not given.  Raises UnknownField, InvalidField or
     EmptyUpdate, which name the argument."""
     own = {alias: name for name, aliases in ALIASES.items() for alias in (name, *aliases)}
     values: dict[str, Any] = {}
@@ -393,7 +395,7 @@ def read_arguments(arguments: Mapping[str, Any]) -> EditCall:
 
 # -- the answer --------------------------------------------------------------------------------------------------------
 def _content(lines: Iterable[str]) -> protocol.TextContent:
-    # Names of files may hold bytes that are no UTF-8, which JSON cannot carry.
+    # Names of files may hold bytes that are not UTF-8, which JSON cannot carry.
     return protocol.TextContent(text="\n".join(lines).encode("utf-8", "backslashreplace").decode())
 
 
@@ -408,7 +410,7 @@ def _error_lines(error: ApplyError) -> Iterator[str]:
 
 
 def _failure_lines(failures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield where each part does not fit, and the next call, which is an edit as it stands."""
+    """Yield where each part does not fit, and the next call to make, which is a complete edit."""
     for one in failures:
         if one["line"] is not None:
             quoted, found = (shorten(one[name] or "", MAX_VALUE_CHARS) for name in ("quoted", "found"))
@@ -449,7 +451,7 @@ def _lines(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
 
 
 def _question(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
-    """Yield what the edit may mean, and how the agent says which is meant."""
+    """Yield what the edit may mean, and how the agent tells which is meant."""
     path, result, readings = outcome.path, outcome.result, outcome.readings
     asks = f"Which of these {len(readings)} readings of the edit is meant?" if readings[1:] else "Is this meant?"
     why = result.message if isinstance(result, ApplyError) else _doubt_of(result)
@@ -472,12 +474,12 @@ def _question(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
 
 
 def _doubt_of(result: ApplyResult) -> str:
-    """Why the result is in doubt; empty where it is not."""
+    """Return why the result is in doubt; empty if it is not."""
     return next((verdict.message for verdict in result.verdicts if verdict.check == DOUBT and not verdict.is_pass), "")
 
 
 def _findings(result: ApplyResult, *, is_alone: bool, but: str = "") -> Iterator[str]:
-    """Yield what the checks found, but for one of them."""
+    """Yield what the checks found, except the check named `but`."""
     for verdict in result.verdicts:
         if verdict.check == but or ((not is_alone) if verdict.check == OTHER_FILES else verdict.is_pass):
             continue

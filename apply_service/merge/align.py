@@ -1,4 +1,4 @@
-"""Global monotone alignment of a snippet's lines to the original's, by dynamic programming.
+"""Aligns a snippet's lines with the original's by dynamic programming, both in ascending order.
 
 Rows are the snippet's visible lines; columns are the original's lines.  A row matches one of its candidates or is taken
 as new.  A *group* of rows may match several columns at once, if the snippet breaks a statement into other lines.
@@ -37,7 +37,7 @@ FORCED = 1e6
 INSERT_COST = 0.05
 LEAVE_SCOPE_COST = 0.4
 DROP_PIECES = ((0.0, 0.3), (1.0, 0.08), (2.4, 0.006))
-"""Pairs of (open, rate).  Dropping lines inside a block costs the least value of open + rate * lines."""
+"""Pairs of (open, rate).  Dropping lines inside a block costs the smallest value of `open + rate * lines`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Row:
 
 
 class Group(NamedTuple):
-    """Rows `row:row + n_rows` that together may match columns `column:column + n_columns`, and the score of that."""
+    """Rows `row:row + n_rows` that may match columns `column:column + n_columns` together, and the score of this."""
 
     row: int
     n_rows: int
@@ -92,8 +92,8 @@ class Terrain:
 class Alignment:
     """The solved table of one problem.
 
-    `from_start`: lines before the first match are skipped or dropped from the first line on, as if a match came just
-    before it.
+    `from_start`: lines before the first match are skipped or dropped from the first line on, as if another match came
+    just before the first line.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Alignment:
         return best
 
     def _leaving_costs(self, indent: int) -> Scores:
-        """Return, for each column, the cost of passing all lines before it that are indented less than `indent`."""
+        """Return one cost for each column: that of passing all lines before it that are indented less than `indent`."""
         if indent not in self._leaving:
             crossed = np.concatenate(([0.0], np.cumsum(self._terrain.indents < indent)))
             self._leaving[indent] = crossed * LEAVE_SCOPE_COST
@@ -168,7 +168,7 @@ class Alignment:
         return found[::-1]
 
     def _last_match(self, i: int, at: int) -> Match | None:
-        """Return the match, of one row or a group, that ends with row i - 1 at `at`; None if the row was taken as
+        """Return the match that ends with row i - 1 at `at`, of one row or of a group.  None if the row was taken as
         new."""
         score = self._ahead[i][at]
         row = self._rows[i - 1]
@@ -183,7 +183,7 @@ class Alignment:
         return None
 
     def _origin(self, i: int, at: int) -> int:
-        """Return the leftmost column after row i - 1 from which the move to `at` before row i has the best score."""
+        """Return the leftmost column after row i - 1 from which a move to `at` before row i has the best score."""
         row = self._rows[i]
         before = self._ahead[i][: at + 1]
         if row.gap_before:
@@ -214,8 +214,7 @@ def align(rows: Sequence[Row], terrain: Terrain, groups: Sequence[Group] = ()) -
 
 
 def _find_pins(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """Return the (row, column) pairs of the longest chain of pinned rows whose columns are ascending, by patience
-    sorting.
+    """Return the longest chain of pinned rows with ascending columns, as (row, column) pairs, by patience sorting.
 
     A pinned row matches only one column, and no other pinned row matches that column.
     """

@@ -27,17 +27,17 @@ MAX_FUZZY_LENGTH = 1000
 FUZZY_CUTOFF = 62.0
 MAX_WORD_LINES = 60
 MAX_PLACES = 4000
-"""A line that occurs more often is no anchor."""
+"""The most places of a line that helps to align; a more frequent line does not."""
 MAX_SIMILAR = 6
 MIN_MOVED = 0.3
-"""A line with less `substance` than this is no anchor at another indentation."""
+"""The least `substance` of a line that may match at another indentation."""
 MAX_JOINED = 5
 """The most consecutive statements that may stand in one line elsewhere."""
 MAX_TOKENS = 400
 MAX_ENTRY = 60
 """The most lines of a bracketed entry that may be shown in one line with dots."""
 NO_SCOPE = 1 << 20
-"""Indentation of lines that mark no scope."""
+"""The indentation given to lines that mark no scope."""
 
 _WORDS = re.compile(r"[A-Za-z_]\w+|\d+")
 _PREPROCESSOR = re.compile(
@@ -45,7 +45,7 @@ _PREPROCESSOR = re.compile(
 )
 _LABEL = re.compile(r"^\s*(?:public|private|protected|default|case\b.{0,60}|[A-Za-z_]\w*):\s*$")
 KEYED = ("yaml", "toml", "json", "ini", "markdown", "make", "dockerfile", "html", "css")
-"""Languages without labels: such a line opens a key, a target or a heading."""
+"""Languages without labels.  There, a name and a colon alone on a line are a key, a target or a heading."""
 _TAG = re.compile(r"<[A-Za-z][^/>]*>$")
 _LAST_COMMA = re.compile(r",(?=[)\]}])")
 _BRANCH = re.compile(r"^\s*(?:else|try|finally|except|default):\s*$")
@@ -62,11 +62,11 @@ _GRAMMAR = frozenset(
     ]
 )
 # fmt: on
-"""Words that do not count when lines are compared by their words."""
+"""Words that are ignored when lines are compared by their words."""
 
 
 class Kind(IntEnum):
-    """How far two lines are equal; the best kind is first."""
+    """How closely two lines agree; the best kind is first."""
 
     SAME = 0
     MOVED = 1
@@ -93,7 +93,7 @@ class Candidates:
         return self.kinds[int(np.searchsorted(self.columns, column))]
 
     def preferring(self, columns: npt.NDArray[np.int64], cost: float) -> Candidates:
-        """Return the same candidates, but every column outside `columns` has its score reduced by `cost`."""
+        """Return the same candidates with the score of every column outside `columns` reduced by `cost`."""
         others = ~np.isin(self.columns, columns)
         return Candidates(self.columns, self.scores - cost * others, self.kinds)
 
@@ -103,7 +103,7 @@ class Candidates:
         return Candidates(self.columns[chosen], self.scores[chosen], kinds)
 
     def joined(self, columns: Sequence[int], worth: float, kind: Kind = Kind.SIMILAR) -> Candidates:
-        """Return these candidates and `columns`, which share the score `worth` equally; a higher score stays."""
+        """Return these candidates and `columns`, which share the score `worth` equally.  A known higher score stays."""
         known = set(self.columns.tolist())
         scores = dict(zip(self.columns.tolist(), self.scores.tolist(), strict=True))
         for column in columns:
@@ -121,8 +121,8 @@ NOTHING = Candidates(np.empty(0, np.int64), np.empty(0), ())
 
 
 def substance(text: str) -> float:
-    """Return how much information a line carries by itself: about 0.1 for a bracket, 1 from sixteen letters or digits
-    on."""
+    """Return how much information a line carries by itself: about 0.1 for a bracket, and 1 for 16 or more letters and
+    digits."""
     letters = sum(map(str.isalnum, text[:40]))
     return 0.1 + 0.9 * min(1.0, letters / 16)
 
@@ -151,8 +151,10 @@ def key_of(line: str) -> str | None:
 
 
 def has_labels(original: Sequence[str], language: str | None) -> bool:
-    """Tell whether a name and a colon alone on a line may be a label.  In a file of unknown language: if its lines end
-    as those of C do."""
+    """Tell whether a name and a colon alone on a line may be a label.
+
+    If the language is unknown, they may be if a line of the file ends as the lines of C do.
+    """
     if language is None:
         return any(line.rstrip().endswith(("{", ";")) for line in original)
     return language not in KEYED
@@ -162,7 +164,7 @@ class LineIndex:
     """The original's lines, looked up by text, by words and by similarity."""
 
     def __init__(self, lines: Sequence[str], *, has_labels: bool = True) -> None:
-        """`has_labels`: a line with nothing but a name and a colon is a label, as in C; not a key, as in YAML."""
+        """`has_labels`: a line with nothing but a name and a colon is a label, as in C, and not a key, as in YAML."""
         self.lines = lines
         self.has_labels = has_labels
         self.stripped = [line.strip() for line in lines]
@@ -224,7 +226,7 @@ class LineIndex:
 
     @cached_property
     def long_statements(self) -> tuple[list[Statement], ElidedLines]:
-        """The statements and bracketed entries that span several lines, and each of them as one `tight` line."""
+        """The statements and bracketed entries of several lines; and a lookup for each of them as one `tight` line."""
         parts = [part for part in self.statements if part.stop - part.start > 1]
         for j, text in enumerate(self.stripped):
             if text.endswith(("{", "[")) or _TAG.match(text):
@@ -238,8 +240,8 @@ class LineIndex:
         return [gist("\n".join(self.lines[part.start : part.stop])) for part in self.statements]
 
     def runs_saying(self, wanted: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple[int, int]]]:
-        """Return the lines (start, stop) of one to MAX_JOINED consecutive statements, by their gist; only `wanted`
-        gists."""
+        """Return the (start, stop) lines of one to MAX_JOINED consecutive statements by their gist, for the `wanted`
+        gists only."""
         found: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
         parts, said = self.statements, self._gists
         firsts = {key[0] for key in wanted}
@@ -255,7 +257,7 @@ class LineIndex:
 
     @cached_property
     def scope_indents(self) -> npt.NDArray[np.int64]:
-        """Columns of indentation; NO_SCOPE for blank lines, preprocessor lines and labels."""
+        """Columns of indentation of each line; NO_SCOPE for blank lines, preprocessor lines and labels."""
         label = _LABEL if self.has_labels else _BRANCH
         indents = [
             NO_SCOPE
@@ -306,7 +308,7 @@ class LineIndex:
         return Candidates(np.array(places, np.int64), np.array([worth * FACTOR[kind] for kind in kinds]), kinds)
 
     def elided(self, text: str) -> Candidates:
-        """Return lines that match `text`, in which dots stand for a part of the line."""
+        """Return lines that match `text`.  Dots in `text` stand for a part of a line."""
         here = text.strip()
         if ("..." not in here and "…" not in here) or len(here) > MAX_FUZZY_LENGTH:
             return NOTHING
@@ -341,11 +343,11 @@ class LineIndex:
         return Candidates(np.array([j for j, _ in found], np.int64), scores, (Kind.SIMILAR,) * len(found))
 
     def with_word(self, word: str) -> list[int]:
-        """Return the lines that have the word, in small and capital letters as given."""
+        """Return the lines that have the word, with the same upper and lower case."""
         return self._by_word.get(word, [])
 
     def sharing(self, text: str) -> list[int]:
-        """Return the lines that share most words with `text`; rare words count more."""
+        """Return the lines that share the most words with `text`; rare words count more."""
         shared: dict[int, float] = defaultdict(float)
         for word in set(_WORDS.findall(text)):
             places = self._by_word.get(word, ()) if word.lower() not in _GRAMMAR else ()

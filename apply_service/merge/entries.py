@@ -1,6 +1,6 @@
-"""What a part of a JSON file leaves out: the entries of the file's objects beside those that it shows.
+"""Finds the entries of a JSON file that a part of it leaves out, in each object that the part shows.
 
-For files with one entry in a line, by keys and brackets alone, so that comments are no matter.
+It reads files with one entry a line, by keys and brackets alone, so that comments do no harm.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from apply_service.text.lines import balance
 from apply_service.text.markers import strip_comment
 
 MIN_GAPS = 2
-"""Places where a part leaves entries out; the one place of a text may be a deletion."""
+"""The fewest places at which a part leaves entries out.  A single place may be a deletion instead."""
 MAX_DEPTH = 20
-"""Objects inside one another, in a text that is read."""
+"""The deepest nesting of objects that is read."""
 _ENTRY = re.compile(r'"(?P<key>(?:[^"\\]|\\.){1,200})"\s*:\s*(?P<value>.*)')
 
 Path = tuple[str, ...]
 
 
 class JsonEntry(NamedTuple):
-    """A key of an object, on lines `first` to `last`."""
+    """A key of an object, and its lines `first` to `last`."""
 
     key: str
     first: int
@@ -31,21 +31,21 @@ class JsonEntry(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """`line` of the part, behind which entries of the file are left out.  `ends_entry`: it ends an entry."""
+    """A line of the part after which entries of the file are left out.  `ends_entry`: this line ends an entry."""
 
     line: int
     ends_entry: bool
 
 
 def read_objects(lines: Sequence[str]) -> dict[Path, tuple[int, list[JsonEntry]]] | None:
-    """Return the objects inside objects by their keys: the line that opens each, and its entries.  None for another
-    text."""
+    """Return each nested object by the path of its keys: the line that opens it, and its entries.  None if the text is
+    no such JSON."""
     solid = [i for i, line in enumerate(lines) if line.strip() and not strip_comment(line).is_comment]
     if len(solid) < 2 or lines[solid[0]].strip() != "{" or lines[solid[-1]].strip() != "}":
         return None
     objects: dict[Path, tuple[int, list[JsonEntry]]] = {(): (solid[0], [])}
     path: Path = ()
-    depth = 0  # of brackets inside a value that is no object
+    depth = 0  # open brackets inside a value that is no object
     for i in solid[1:-1]:
         text = lines[i].strip()
         entries = objects[path][1]
@@ -73,7 +73,7 @@ def read_objects(lines: Sequence[str]) -> dict[Path, tuple[int, list[JsonEntry]]
 
 
 def find_left_out(original: Sequence[str], part: Sequence[str]) -> list[LeftOut]:
-    """Return where the part leaves out entries of the file, if it does so in several places and in the file's order."""
+    """Return where the part leaves out entries of the file, if it keeps the file's order and has several gaps."""
     shown = read_objects(part)
     whole = read_objects(original) if shown is not None else None
     if shown is None or whole is None:
@@ -87,7 +87,7 @@ def find_left_out(original: Sequence[str], part: Sequence[str]) -> list[LeftOut]
         if any(a >= b for a, b in pairwise(known)):
             return []
         at = -1
-        """The last entry of the file that is shown so far."""
+        """The number of the last entry of the file shown so far."""
         above = LeftOut(opening, ends_entry=False)
         for entry in entries:
             n = order.get(entry.key, at)

@@ -1,9 +1,9 @@
-"""How the indentation of a snippet becomes the file's.
+"""Changes the indentation of a snippet to the file's.
 
-Each block is re-indented by the lines that also stand in the original: first the kind of indentation, for the whole
-snippet (tabs for spaces, another width), then for each block how far it is moved.  A block whose edges stand in the
-file as they are written is not moved: another indentation inside is meant.  Where a snippet lost its indentation,
-`refit` gives each known line that of the file, and the new ones what opens and closes above them asks for.
+Lines that also stand in the original show how.  First the whole snippet is rewritten in the file's unit (tabs for
+spaces, or another width).  Then each block is moved by a number of columns.  A block whose first and last line stand in
+the file as written is not moved: if the lines between are indented differently, that is part of the edit.  If a snippet
+lost its indentation, `refit` gives each known line the file's.  It indents new lines by the brackets and colons above.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from apply_service.text.lines import (
 from apply_service.text.markers import strip_comment
 
 MIN_VOTE = 0.15
-"""Less evidence than this moves nothing."""
+"""The least evidence that moves a block."""
 HELD = 6.0
-"""Cost of taking the first or last line of a block as new where the file has it."""
+"""The extra cost of taking the first or last line of a block as new although the file has it."""
 MAX_VOTERS = 400
-"""Lines looked at in each block."""
+"""The most lines of a block that are looked at."""
 OPENERS = ("{", "(", "[", ":", "=>", "then", "do")
 _BLANKS = (" ", "\t")
 _BRACKET = re.compile(r"[()\[\]{}]")
@@ -51,16 +51,16 @@ class Shift(NamedTuple):
 
     delta: int = 0
     own_columns: int = 0
-    """Columns of one level in the fragment; 0: levels are not rewritten."""
+    """Columns of one level in the fragment; 0 if levels are not rewritten."""
     unit: str = ""
-    """One level in the file; "" where the file has none."""
+    """The blanks of one level in the file; empty if the file has no levels."""
 
     @property
     def is_identity(self) -> bool:
         return not (self.delta or self.own_columns)
 
     def blanks(self, blanks: str) -> str:
-        """Leading blanks as the file would write them."""
+        """Return leading blanks as the file would write them."""
         if self.own_columns:
             levels, rest = divmod(columns(blanks), self.own_columns)
             blanks = self.unit * levels + " " * rest
@@ -92,7 +92,7 @@ def fit_blocks(blocks: Sequence[Lines], index: LineIndex) -> list[Shift]:
     moves: defaultdict[int, float] = defaultdict(float)
     for shift, worth in zip(shifts, worths, strict=True):
         moves[shift.delta] += worth
-    # A block that stands as well where most of the snippet does is moved with it.
+    # A block is moved as most of the snippet is, if it agrees with the file as well there.
     common = base.moved(max(moves, key=moves.__getitem__, default=0))
     return [
         common if _known_worth(lines, common, index) >= worth else shift
@@ -101,8 +101,8 @@ def fit_blocks(blocks: Sequence[Lines], index: LineIndex) -> list[Shift]:
 
 
 def _rewriting(blocks: Sequence[Lines], index: LineIndex) -> Shift:
-    """Return the rewriting under which the most lines stand in the file as they are; none where indented lines already
-    do."""
+    """Return the change of unit after which the most lines stand in the file.  It changes nothing if indented lines
+    stand there already."""
     indented = [kept for lines in blocks if (kept := [line for line in lines if line.startswith(_BLANKS)])]
     unit = find_unit(index.lines)
     plain = Shift(unit=unit.text if unit is not None else "")
@@ -112,8 +112,8 @@ def _rewriting(blocks: Sequence[Lines], index: LineIndex) -> Shift:
     own = find_unit([line for lines in blocks for line in lines])
     stands = sum(_known_worth(lines, _move(lines, plain, index), index) for lines in indented)
     if own is not None and own != unit:
-        # The fragment's own levels rewritten, where blocks then stand right without being moved, and no move would
-        # bring more of them to stand.
+        # Rewrite the fragment's own levels, if blocks then stand in the file without being moved, and if no move alone
+        # would bring more of them there.
         shift = Shift(own_columns=own.columns, unit=unit.text)
         fit = sum(_known_worth(lines, shift, index) for lines in blocks)
         moves = [_move(lines, plain, index) for lines in blocks]
@@ -143,21 +143,21 @@ def _rewriting(blocks: Sequence[Lines], index: LineIndex) -> Shift:
 
 
 def _known_worth(lines: Lines, shift: Shift, index: LineIndex) -> float:
-    """Return how much of the block stands in the file as it is, once shifted."""
+    """Return the `substance` of all lines of the block that stand in the file once shifted."""
     return sum(
         substance(line.strip()) for line in lines[:MAX_VOTERS] if line.strip() and index.has(shift.apply(line).rstrip())
     )
 
 
 def _move(lines: Lines, base: Shift, index: LineIndex) -> Shift:
-    """Return how far the block is moved, once rewritten; not at all where its edges are in the file just as written."""
+    """Return the shift of a block: rewritten as `base` says, and moved unless its edges then stand in the file."""
     edges = [base.apply(line).rstrip() for line in (lines[0], lines[-1])]
     exact = [edge for edge in edges if index.has(edge)]
     if len(exact) == 2 or any(substance(edge.strip()) >= 0.5 for edge in exact):
         return base
     least = min((indent_of(base.apply(line)) for line in lines if line.strip()), default=0)
     if len(lines) >= 3 and substance(lines[0].strip()) >= 0.5:
-        # The one move that brings both edges to lines of the file.
+        # The only move after which both edges are lines of the file.
         first, last = (
             {indent_of(index.lines[j]) - here for j in index.places(line)[:60]}
             for line in (lines[0], lines[-1])
@@ -183,8 +183,10 @@ def _move(lines: Lines, base: Shift, index: LineIndex) -> Shift:
 
 
 def known_lines(shown: Lines, runs: Sequence[Sequence[int]], index: LineIndex) -> dict[int, int]:
-    """Return the file's line for each line of `runs` (numbers of lines of the snippet), whatever its indentation: by
-    one alignment of all of them, in which similar lines count too."""
+    """Return the file's line for each known line of `runs`, by one alignment that ignores indentation.
+
+    `runs`: numbers of lines of the snippet.  Similar lines count too.
+    """
     rows: list[Row] = []
     numbers: list[int] = []
     for run in runs:
@@ -211,10 +213,11 @@ def known_lines(shown: Lines, runs: Sequence[Sequence[int]], index: LineIndex) -
 
 
 def refit(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int], original: Lines) -> list[str]:
-    """Return the snippet's lines with the leading blanks of the file's lines at `places`; those between get theirs from
-    brackets, colons and the lines beside them.
+    """Return the snippet's lines, each known one with the leading blanks of its line in the file.  The brackets, colons
+    and lines around a new line decide its blanks.
 
-    `runs`: the numbers of the lines that are not blank, in order, cut at markers (each of which is a run).
+    `places`: the file's line of each known line.  `runs`: the numbers of the lines that are not blank, in order, cut at
+    markers; each marker is a run of its own.
     """
     found = list(shown)
     flow = _Flow(shown, found, places, original)
@@ -230,8 +233,11 @@ def refit(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int]
 
 
 def move(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int], original: Lines) -> list[str]:
-    """Return the snippet's lines, each run moved as a whole: its outermost line stands as the file's does at its place;
-    where that one is new, as the outermost one of the file at `places`."""
+    """Return the snippet's lines with each run moved as a whole.
+
+    The run's first known line among its outermost ones gets the indentation that it has in the file.  If all of those
+    are new, they get the smallest indentation that known lines of the run have in the file.
+    """
     found, delta, unit = list(shown), 0, find_unit(original)
     for run in runs:
         known = [i for i in run if i in places]
@@ -245,7 +251,7 @@ def move(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int],
 
 
 def is_flat(shown: Lines, runs: Sequence[Sequence[int]]) -> bool:
-    """Tell whether a line opens a scope and the next one, which does not close it, is not indented deeper."""
+    """Tell whether a line opens a scope although the next line is neither indented deeper nor a closer."""
     return any(
         _opens(shown[above]) and indent_of(shown[i]) <= indent_of(shown[above]) and not is_closer(shown[i])
         for run in runs
@@ -264,10 +270,10 @@ class _Flow:
         self._open: list[int] = []
         """The lines whose brackets are open, the innermost last."""
         self._chains: set[int] = set()
-        """The lines that go on with a call of the line above (`.call()`), and those that close such a one."""
+        """The lines that continue the line above with a call (`.call()`), and the lines that close such a call."""
 
     def above(self, line: str, below: str, found: str) -> str:
-        """Return the leading blanks of a line above one that is `found`."""
+        """Return the leading blanks of `line`, which stands above `below`.  `found`: the line below as written."""
         step, blanks = indent_of(below) - indent_of(line), leading(found)
         if step:
             return blanks[:-step] if step > 0 else blanks + " " * -step
@@ -275,7 +281,7 @@ class _Flow:
         return blanks if opens == closes else blanks.removesuffix(self._unit) if opens else blanks + self._unit
 
     def add(self, i: int, *, is_set: bool) -> None:
-        """Takes the next line, whose leading blanks may be found already."""
+        """Take the next line.  `is_set`: its leading blanks were found already."""
         text = self._shown[i].strip()
         closing = _CLOSING.match(text)
         n_closed = min(len(closing[0]) if closing else 0, len(self._open))
@@ -283,7 +289,7 @@ class _Flow:
         if (goes_on(text) and not text.startswith("..")) or opener in self._chains:
             self._chains.add(i)
         if not is_set:
-            # What stands in brackets of a new line is new itself.
+            # Text inside the brackets of a new line is new itself.
             is_inside = not self._open or self._open[-1] in self._places
             if opener is not None and not (is_inside and i in self._places):
                 blanks = leading(self._found[opener])
@@ -327,7 +333,7 @@ class _Flow:
         return self._of_definition(text) if _DEFINES.match(text) and i > last + 1 else blanks
 
     def _of_definition(self, text: str) -> str:
-        """Return the leading blanks of a definition without brackets: those of one of its kind above."""
+        """Return the leading blanks of a definition in a language without brackets: those of the last one like it."""
         kind = text.startswith("class")
         for k in reversed(self._lines):
             if _DEFINES.match(line := self._shown[k].strip()) and line.startswith("class") == kind:

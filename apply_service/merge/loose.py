@@ -1,9 +1,9 @@
-"""Where a block goes that has no anchor, and how far the new lines at the edge of one that has reach.
+"""Finds a place for blocks without an anchor, and the lines that new lines at a block's edge replace.
 
-A block without a line of the file (new imports, new definitions, loose lines between two markers) goes by its hint,
-by the kind of its first line, by the scopes around.  A block normally begins and ends with lines of the file; where a
-model ends it with new ones, they replace what is left of a scope shown whole, or lines that read like them, or nothing:
-then they are inserted.  All of it is guesswork, and the caller says so.
+An anchor is a line of the file that the block shows.  A block without one (new imports, new definitions, loose lines
+between two markers) is placed by its hint, by the kind of its first line, or by the scopes around.  Most blocks begin
+and end with anchors.  If a block ends with new lines, they replace the rest of a scope that is shown whole, or similar
+lines.  Otherwise they are inserted.  All of it is guesswork, and the caller says so.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from apply_service.text.markers import Hint
 MAX_REPLACED = 14
 MIN_LIKENESS = 72.0
 MAX_LEFT_AT_FILE_EDGE = 8
-"""Lines that a snippet without a marker at its end may pass over in silence at the file's edge."""
+"""The most lines at the file's edge that a snippet without a marker at its end may leave out."""
 MIN_SORTED = 3
-"""Imports that may be called in order."""
+"""The fewest imports that are called sorted."""
 _BEFORE = ("before", "above")
 _INSIDE = ("inside", "within", "into", "in", "to", "at")
 _EDGE_WORDS = re.compile(r"^(?:file|class|module)$|\s+(?:class|function|file)$")
@@ -56,7 +56,7 @@ _FREE = "the snippet shows no line of the file beside new lines"
 
 
 class Placement(NamedTuple):
-    """Where a loose block is inserted, with blank lines around."""
+    """Where a loose block is inserted, and how many blank lines go around it."""
 
     at: int
     reason: str
@@ -66,9 +66,9 @@ class Placement(NamedTuple):
 
 
 def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | None = None) -> Placement:
-    """Return the place for block b, not before line `low` and not behind line `high` of the original.
+    """Return the place for block b, between lines `low` and `high` of the original.
 
-    `stub`: the header of a definition of which the snippet shows nothing else and behind which it shows the block.
+    `stub`: the header of a definition that the snippet shows without its body, just above the block.
     """
     snippet, original = reading.snippet, reading.original
     block = snippet.blocks[b]
@@ -95,13 +95,13 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
         return Placement(end, f"{_FREE}: they were put below the last definition of the same name", blanks_before=gap)
     if b == 0 and not block.marked_before and block.marked_after:
         return Placement(low, f"{_FREE}: they were put at the start", blanks_after=usual_gap(reading, texts))
-    # Behind the last line of the scope around, as far as lines are indented at least like this one; of the last block
-    # behind the last such line of all.
+    # The place is after the last line of the scope around that is indented at least like the first new line.  The last
+    # block goes after the last such line of the file.
     is_last = b == len(snippet.blocks) - 1 and not block.marked_after
     at, indent = low, indent_of(first)
     above = next((line for line in original[:low][::-1] if line.strip()), "")
     is_inside = low > 0 and indent_of(above) >= indent
-    """The scope around is that of the lines above; else it may be that of the lines below."""
+    """Whether the scope around is that of the lines above.  If not, it may be that of the lines below."""
     is_inside_below = high < len(original) and indent_of(original[high]) >= indent
     for j in range(low, attached_start(original, high, low) if is_inside_below else high):
         if not original[j].strip():
@@ -121,10 +121,9 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
 
 
 def _among_imports(original: Sequence[str], texts: Sequence[str], low: int, high: int) -> Placement | None:
-    """Below the last import above the definitions; None without one.
+    """Return the place below the last import above the definitions; None if there is no import.
 
-    New imports of a line each keep the order, where one paragraph of the imports is sorted and they belong between two
-    of it.
+    Imports that fill one line each go in alphabetical order instead, if just one sorted paragraph has room for them.
     """
     end, level = 0, indent_of(texts[0])
     for j in range(low, high):
@@ -149,15 +148,15 @@ def _among_imports(original: Sequence[str], texts: Sequence[str], low: int, high
 
 
 def _namesakes(original: Sequence[str], low: int, high: int, header: str | None) -> list[int]:
-    """Return the headers of the definitions at the level and of the name of this one."""
+    """Return the headers of the definitions that have the same name and level as this one."""
     name = None if header is None else header_name(header)
     found = (j for j in range(low, high if name else low) if header_name(original[j]) == name)
     return [j for j in found if is_definition(original[j]) and indent_of(original[j]) == indent_of(header or "")]
 
 
 def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> int:
-    """Return one past the last of the calls that the new one is one more of, in the first scope that has some; 0
-    without."""
+    """Return one past the last of the calls that `first` continues, in the first scope that has some; 0 if there are
+    no such calls."""
     end, level = 0, indent_of(first)
     for j in range(low, high):
         if end and original[j].strip() and indent_of(original[j]) < level:
@@ -168,7 +167,7 @@ def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> 
 
 
 def _by_hint(reading: ReadSnippet, texts: Sequence[str], hint: Hint, low: int, high: int) -> Placement | None:
-    """Next to what the hint names: a scope, else a line that has its words."""
+    """Return the place beside what the hint names: a scope, or else a line that has its words."""
     words, reason = hint.target.strip("`'\"() .:").removesuffix("()"), "new lines were put where a comment says"
     if hint.where in ("end", "start"):
         name = _EDGE_WORDS.sub("", words)
@@ -202,7 +201,7 @@ def _by_hint(reading: ReadSnippet, texts: Sequence[str], hint: Hint, low: int, h
 
 
 def find_scope(reading: ReadSnippet, name: str, low: int, high: int) -> Scope | None:
-    """Return the scope of that name; else the one whose header has the words."""
+    """Return the scope of that name, or else the one with the words in its header."""
     named = reading.scopes_named.get(name, [])
     for scope in named[bisect_left(named, low, key=_start_line) :]:
         if scope.start_line > high:
@@ -222,14 +221,16 @@ def find_scope(reading: ReadSnippet, name: str, low: int, high: int) -> Scope | 
 
 
 def usual_gap(reading: ReadSnippet, lines: Iterable[str]) -> int:
-    """Return blank lines between definitions like the one that the lines begin with: the commonest number in the file,
-    1 where there is no other; none between plain lines."""
+    """Return the commonest number of blank lines above definitions like the one that the lines begin with.
+
+    It is 1 if the file has no such definition, and 0 if the lines begin with no definition.
+    """
     header = definition_header(lines)
     return reading.gaps_above.get(indent_of(header), 1) if header is not None else 0
 
 
 def _blanks_after(reading: ReadSnippet, at: int) -> int:
-    """Return blank lines from a line on; 0 where nothing but blank lines stands below."""
+    """Return the number of blank lines from line `at` on; 0 if only blank lines follow."""
     end = at
     while end < len(reading.original) and not reading.original[end].strip():
         end += 1
@@ -240,7 +241,10 @@ def _blanks_after(reading: ReadSnippet, at: int) -> int:
 
 
 def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor: int) -> int:
-    """Original lines above the first anchor (index in the block, original line) that the new ones before it replace."""
+    """Return how many lines above the anchor the new lines before it replace.
+
+    `anchor`: the first known line of the block, as (index in the block, original line).
+    """
     block = reading.snippet.blocks[b]
     k, j = anchor
     if reading.end_of_new_elements(b):
@@ -251,7 +255,7 @@ def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor:
     are_headers = is_branch(takes[0]) and is_branch(above) and not is_case
     are_headers = are_headers or (name_at(takes, 0) is not None and header_name(above) is not None)
     if len(takes) == 1 and are_headers and indent_of(takes[0]) == indent_of(above) < indent_of(below):
-        # The new header gets the body of the one above, which can't be without one.
+        # The new header gets the body of the old one, which would be incomplete without a body.
         return 1
     return _most_alike(takes, reading.original[max(floor, j - MAX_REPLACED) : j][::-1], reverse=True)
 
@@ -259,12 +263,12 @@ def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor:
 def replaced_below(
     reading: ReadSnippet, b: int, anchor: tuple[int, int], ceiling: int, columns: Mapping[int, int]
 ) -> int:
-    """Original lines below the last anchor that the new lines behind it replace; none from `ceiling` on."""
+    """Return how many lines below the last anchor, and above `ceiling`, the new lines after it replace."""
     block = reading.snippet.blocks[b]
     k, j = anchor
     near = reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)]
     if reading.texts[block.lines[-1]].rstrip().endswith(";"):
-        # The statement of line j has ended, so the lines that go on with it give way.
+        # The new lines end the statement of line j, so its other lines are replaced.
         n = n_open = 0
         while n < len(near) and (n_open > 0 or goes_on(near[n])):
             n_open += balance([near[n]])
@@ -275,7 +279,7 @@ def replaced_below(
     if shown is not None:
         return min(shown, ceiling - j - 1)
     takes = [reading.texts[i] for i in block.lines[k + 1 :]]
-    # New lines replace nothing of an outer scope, and no more paragraphs than they have.
+    # New lines replace nothing of an outer scope, and not more paragraphs than they have.
     level = min(map(indent_of, filter(str.strip, takes)))
     rest = list(takewhile(lambda line: not line.strip() or indent_of(line) >= level, reading.original[j + 1 :]))
     n_breaks = [
@@ -292,8 +296,8 @@ def replaced_below(
 
 
 def _has_other_arms(lines: Sequence[str], takes: Sequence[str]) -> bool:
-    """Tell whether one of the lines opens a branch or an entry that the new lines, which begin with one, do not
-    have."""
+    """Tell whether the lines open a branch or an entry that the new lines lack.  The new lines must begin with a branch
+    or an entry."""
     new = [words for line in takes if (words := arm_words(line))]
     level, shown = indent_of(takes[0]), {line.strip() for line in takes}
     here = [line for line in lines if indent_of(line) == level and line.strip() not in shown]
@@ -304,8 +308,10 @@ def _has_other_arms(lines: Sequence[str], takes: Sequence[str]) -> bool:
 
 
 def balanced_end(original: Sequence[str], start: int, end: int, taken: Sequence[str], ceiling: int) -> int:
-    """`end`, or further down where lines `start:end`, replaced by `taken`, leave a bracket or a statement open that
-    `taken` closes."""
+    """Return the end of the lines that `taken` replaces, from `end` on.
+
+    The end is moved down if `start:end` would leave a bracket or a statement open that `taken` closes.
+    """
     wanted = balance(taken)
     last = min(ceiling, end + MAX_REPLACED)
     stop = next((stop for stop in range(end, last + 1) if balance(original[start:stop]) == wanted), end)
@@ -317,7 +323,7 @@ def balanced_end(original: Sequence[str], start: int, end: int, taken: Sequence[
 
 
 def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mapping[int, int]) -> int | None:
-    """Return what is left below line j of the innermost scope that the block shows from its header to its end."""
+    """Return how many lines below line j are left of the scope that the block shows from its header to its end."""
     block, texts = reading.snippet.blocks[b], reading.block_texts(b)
     last = indent_of(texts[-1])
     above = next((n for n in range(len(texts) - 2, -1, -1) if texts[n].strip() and indent_of(texts[n]) < last), -1)
@@ -327,7 +333,7 @@ def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mappin
         return None
     end = reading.close_of(header)
     if arm_words(reading.original[header]):
-        # A branch ends with the next one; a label like `default:` opens no scope.
+        # A branch ends at the next branch; a label like `default:` opens no scope.
         level = indent_of(reading.original[header])
         below = range(header + 1, end)
         end = next(
@@ -339,7 +345,7 @@ def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mappin
 
 
 def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool = False) -> int:
-    """Return how many of the nearest `originals` together read most like `takes`; 0 where none do."""
+    """Return how many of the nearest `originals` look most like `takes` together; 0 if no number looks alike enough."""
     below = originals[::-1] if reverse else originals
     names = {None, *(name_at(below, k) for k in range(len(below)))}
     if any(name_at(takes, k) not in names for k in range(len(takes))):
@@ -362,5 +368,5 @@ def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool
 
 
 def _key(line: str) -> str:
-    """Tell what a line is about: the name it defines, or what stands before its first sign."""
+    """Return the subject of a line: the name it defines, or the text before its first sign."""
     return header_name(line) or re.split(r"[=(:{<,\s]", line.strip(), maxsplit=1)[0]

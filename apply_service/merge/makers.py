@@ -1,6 +1,7 @@
-"""The makers of readings: each lays a lazy snippet on the file in its own way and gives proposals.
+"""Makes proposals: each maker applies a lazy snippet to the file in its own way.
 
-Signs, words and alignments are asked in this order.  Where signs or words tell the whole edit, nothing else is asked.
+The makers are asked in this order: diff signs, words, alignments.  If signs or words decide the whole edit, no other
+maker is asked.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from apply_service.merge.proposal import Proposal, texts_of
 from apply_service.merge.reading import STAYS, ReadSnippet
 from apply_service.merge.rows import Rows, aligned_matches, fresh_parts
 from apply_service.merge.signed import is_signed, read_signed
-from apply_service.merge.statements import statements
 from apply_service.merge.twins import find_twins
-from apply_service.merge.variants import by_policy, other_merges, pair_kind
+from apply_service.merge.variants import by_policy, other_merges, pair_kind, stub_headers
 from apply_service.merge.wording import find_pairs, keep_wording
 from apply_service.merge.words.directives import MIN_TOLD, Directive, find_directives, judge
 from apply_service.merge.words.mentions import Relation, read_words
@@ -28,11 +28,11 @@ from apply_service.text.markers import Role
 from apply_service.types import LineOp, Merge, Way
 
 FRESH = "fresh"
-"""The maker of alignments with more new lines."""
+"""The maker of alignments that take more of the snippet's lines as new."""
 
 
 def propose(reading: ReadSnippet, update: Sequence[str], instruction: str) -> Iterator[Proposal]:
-    """Yield all readings of a snippet, the default one first; several may have one text."""
+    """Yield all proposals for a snippet, the default one first.  Several may have the same text."""
     if is_signed(reading.original, update):
         yield from read_signed(reading, update)
         return
@@ -55,14 +55,14 @@ def propose(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
 
 
 def _laid_anew(reading: ReadSnippet, first: Sequence[Proposal]) -> Iterator[Proposal]:
-    """Yield the snippet read in another way, and aligned with the file.  `first`: how it was aligned as it stands."""
+    """Yield the alignments of the snippet read in other ways.  `first`: its alignments as it was read at first."""
     for name, again in _reread(reading, skips=any(STAYS.intersection(one.reasons) for one in first)):
         for one in _laid(again) if again.visible else ():
             yield replace(one, ways=(one.way._replace(snippet=name),))
 
 
 def _varied(first: Sequence[Proposal], placed: Sequence[Proposal]) -> Iterator[Proposal]:
-    """Do the other way what the alignments most often get wrong.  What words say of a merge counts for these too."""
+    """Yield each alignment with one frequent mistake undone.  What words say about a merge counts for these too."""
     told = {one.text: one.features for one in reversed(placed)}
     for one in first:
         features = {**told.get(one.text, {}), **one.features}
@@ -72,7 +72,7 @@ def _varied(first: Sequence[Proposal], placed: Sequence[Proposal]) -> Iterator[P
 
 
 def _words_tell_all(reading: ReadSnippet, instruction: str) -> bool:
-    """Tell whether words say where the snippet goes, and the file has nothing of it."""
+    """Tell whether words say where the snippet goes, and the snippet is all new."""
     original = reading.original
     return _tells_place(instruction, original) and is_all_new(reading, inserts=_inserts(instruction, original))
 
@@ -86,7 +86,7 @@ def _tells_place(instruction: str, original: Sequence[str]) -> bool:
 
 
 def _inserts(instruction: str, original: Sequence[str]) -> bool:
-    """Tell whether the words tell to put something beside a thing, and nothing to change or remove."""
+    """Tell whether the words ask to put something beside a thing, and ask for no change or removal."""
     lower = "\n".join(original).lower()
     words = read_words(instruction, lambda phrase: phrase.lower() in lower)
     is_beside = any(mention.relation in (Relation.AFTER, Relation.BEFORE) for mention in words.mentions)
@@ -94,9 +94,9 @@ def _inserts(instruction: str, original: Sequence[str]) -> bool:
 
 
 def is_all_new(reading: ReadSnippet, *, inserts: bool = False) -> bool:
-    """Tell whether the snippet has no marker, and the file has no outermost line of it: words alone say where it goes.
+    """Tell whether the snippet has no marker and no outermost line that the file has, so that only words can place it.
 
-    What the words tell to insert may have the name of another thing, and only its first line counts.
+    `inserts`: only the first line counts, because a line that words insert may share its name with another thing.
     """
     if len(reading.snippet.blocks) != 1 or reading.snippet.has_markers:
         return False
@@ -113,9 +113,10 @@ def is_all_new(reading: ReadSnippet, *, inserts: bool = False) -> bool:
 def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSnippet]]:
     """Yield other ways to read the snippet itself, each with a name.
 
-    Its notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank
-    lines count as markers (`_partings`).  If the snippet was shifted, it keeps its own indentation; if it lost its own,
-    it gets the file's.  If it has nested headers, or `skips` lines that stay, the lines that it does not show go.
+    Notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank lines
+    count as markers (`_partings`).  A snippet that was shifted keeps its own indentation instead.  A snippet that lost
+    its indentation gets the file's.  If the snippet has nested headers, or if it skips lines that stay (`skips`), the
+    lines that it does not show are removed.
     """
     found = reading.found_notes
     kinds = [kind for kind in NOTE_KINDS if kind in found.values()]
@@ -133,12 +134,15 @@ def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSni
 
 
 def _partings(reading: ReadSnippet) -> list[list[int]]:
-    """Return the blank lines of a snippet without markers that may stand for lines: all but those inside what a new
-    line opens and between two new definitions; and of these only those between its outermost lines."""
+    """Return the blank lines that may stand for lines left out, if the snippet has no marker.
+
+    The first list has all blank lines except those inside a new scope and those between two new definitions.  The
+    second list has only those of the first that stand between outermost lines.  An empty or equal list is left out.
+    """
     roles, texts = reading.snippet.roles, reading.texts
     found: list[list[int]] = [[], []]
     open_lines: list[str] = []
-    """The lines that the lines below may stand inside, each indented deeper than the one before."""
+    """The lines that may enclose the next line, each indented deeper than the one before."""
     blanks: list[int] = []
     least = min((indent_of(texts[i]) for _, i in reading.visible), default=0)
     for i, role in enumerate(roles if Role.MARKER not in roles else ()):
@@ -164,7 +168,7 @@ def _is_new(reading: ReadSnippet, line: str) -> bool:
 
 
 def _placed(reading: ReadSnippet, update: Sequence[str], instruction: str) -> Iterator[Proposal]:
-    """Merges with the snippet's code at the places that its directives or the instruction name."""
+    """Yield merges with the snippet's code at the places that its directives or the instruction name."""
     found = merge_placed(
         reading.original, update, language=reading.language, path=reading.path, instruction=instruction
     )
@@ -181,7 +185,7 @@ def _placed(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
 
 
 def _worst(places: Sequence[Placed]) -> dict[str, float]:
-    """Return the features of several places together: for each the least favourable value."""
+    """Return the features of several places together, each with its least favourable value."""
     return {
         "placed_agreement": min(place.agreement for place in places),
         "placed_margin": min(place.margin for place in places),
@@ -189,7 +193,7 @@ def _worst(places: Sequence[Placed]) -> dict[str, float]:
 
 
 def _mixed(reading: ReadSnippet, update: Sequence[str], directives: Sequence[Directive]) -> Iterator[Proposal]:
-    """Merges of the lines beside the directives, with the directives carried out on them."""
+    """Yield merges of the other lines of the snippet, with the directives carried out on each of them."""
     original, language = reading.original, reading.language
     covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
     rest = reading.again(passed_over=covered)
@@ -210,7 +214,7 @@ def _mixed(reading: ReadSnippet, update: Sequence[str], directives: Sequence[Dir
 
 
 def _spliced(ops: Sequence[LineOp], placed: Placed, original: Sequence[str]) -> list[LineOp] | None:
-    """Return a merge with one more place changed; None if the merge already changes lines there."""
+    """Return the merge with a change at one more place; None if the merge already changes lines there."""
     places = (k for k, op in enumerate(ops) if op.original_line is not None and op.original_line >= placed.start)
     at = next(places, len(ops))
     stop = at + placed.end - placed.start
@@ -231,7 +235,7 @@ def _laid(reading: ReadSnippet) -> Iterator[Proposal]:
     for n, part in enumerate(fresh_parts(reading, best)):
         aligned[Way(FRESH, n)] = (rows, [match for match in best if match.row not in part])
         added[Way(FRESH, n)] = {reading.visible[r][1] for r in part}
-    stubs = _stub_headers(reading)
+    stubs = stub_headers(reading)
     reasons: dict[Way, tuple[str, ...]] = {}
     twins: dict[str, float] = {}
     known = set[str]()
@@ -253,20 +257,3 @@ def _laid(reading: ReadSnippet) -> Iterator[Proposal]:
         writer = Writer(reading, of.candidates, matches, trusts_all=True, added=added.get(way, ()))
         ops = Merge(writer.write())
         yield from by_policy(Proposal(ops, reading, tuple(writer.texts), (way,), doubts, twins), stubs)
-
-
-def _stub_headers(reading: ReadSnippet) -> set[int]:
-    """Return the update lines of headers whose body is only a marker.  Such a header says that the definition stays."""
-    found: set[int] = set()
-    snippet = reading.snippet
-    for b, block in enumerate(snippet.blocks):
-        texts = reading.block_texts(b)
-        part = statements(texts)[-1]
-        indent = indent_of(texts[part.start])
-        if not block.marked_after or header_name(texts[part.start]) is None:
-            continue
-        after = reading.marker_indent(block.gap_after)
-        below = indent_of(reading.texts[snippet.blocks[b + 1].lines[0]]) if b + 1 < len(snippet.blocks) else -1
-        if block.lines[part.start] in reading.elided or (below <= indent and (after is None or after > indent)):
-            found.update(block.lines[part.start : part.stop])
-    return found

@@ -1,8 +1,8 @@
-"""The predicted merge of a lazy snippet: all its readings, ranked by the chooser.
+"""Predicts the merge of a lazy snippet: the chooser ranks all its readings.
 
-The page to read first of the merger.  `makers` lay the snippet on the file in several ways.  `readings` gathers and
-weighs what they propose.  The chooser (`rank.chooser`, fitted by `training.fit_chooser`) puts the likeliest first and
-says how likely it is right.  Texts have LF line ends.
+Read this module first.  `makers` apply the snippet to the file in several ways.  `readings` collects their proposals
+and computes their features.  The chooser (`rank.chooser`, fitted by `training.fit_chooser`) puts the likeliest reading
+first and says how likely it is right.  Texts have LF line ends.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from apply_service.text.markers import Role, classify
 from apply_service.types import Certainty, LineOp, Merge, Prediction, Reading, Way
 
 MAX_PARSED = 3
-"""Readings, from the likeliest on, that are asked whether the file still parses."""
+"""How many of the likeliest readings are parsed, to see whether the file is still valid."""
 SURE_SIGNS = 0.99
-"""A diff without its headers whose every line is found, in one place: 124 of 124 right on the fit sets."""
+"""The chance of a diff without headers, if each of its lines is found in one place.  124 of 124 were right on the fit
+sets."""
 BROKEN = 0.3
-"""What is left of the chance of a reading after which the file does not parse, or that stands in such a one's place."""
+"""The factor for the chance of a reading that breaks the file, and for a reading that is put in place of such a one."""
 NO_SYNTAX = "the file would no longer parse"
 MAX_TOLD = 3
-"""Changes that a refusal names."""
+"""The most changes that a refusal names."""
 MAX_READINGS = 8
-"""Readings of a prediction, the likeliest first."""
+"""The most readings in a prediction, the likeliest first."""
 MAX_COMBINED, MIN_COMBINED = 5, 0.02
-"""Readings that are combined: how many of the likeliest, and their least chance."""
+"""How many of the likeliest readings may be combined, and the least chance of each."""
 SIGNED, TWIN = Way("signed", 0), Way("twin")
-"""The first reading of a snippet with the signs of a diff; one with a block at another place that it fits as well."""
+"""Two ways: the first reading of a snippet with diff signs; and a reading with a block at another place it fits."""
 
 
 def merge(
@@ -80,14 +81,14 @@ def merge(
 
 
 def _rank(found: Sequence[Proposal], model: Chooser) -> tuple[list[int], list[float]]:
-    """Give the likeliest readings by number, the likeliest first, and the chance of each of all."""
+    """Return the numbers of the likeliest readings, the likeliest first, and the chances of all readings."""
     features = [one.features for one in found]
     scores = model.rank(features)
     chances = model.probabilities(features, scores)
     order = sorted(range(len(found)), key=lambda n: -scores[n])
     first = order[0]
     if not found[first].way.is_whole_file:
-        # A marker says that lines are left out: then readings that take the snippet for the whole file don't count.
+        # A marker says that lines are left out, so readings that take the snippet for the whole file don't count.
         whole_file = {n for n in order[1:] if found[n].way.is_whole_file and features[n]["markers"]}
         left = 1.0 - sum(chances[n] for n in whole_file)
         chances = [0.0 if n in whole_file else chance for n, chance in enumerate(chances)]
@@ -99,7 +100,10 @@ def _rank(found: Sequence[Proposal], model: Chooser) -> tuple[list[int], list[fl
 
 
 def _put_first(parsing: int | None, order: list[int], chances: Sequence[float]) -> tuple[list[int], float, bool]:
-    """Put the likeliest reading first after which the file still parses; with its chance, and whether there is one."""
+    """Return the order with the parsing reading first, its chance, and whether there is such a reading.
+
+    `parsing`: the likeliest reading after which the file still parses.
+    """
     if parsing is None:
         return order, chances[order[0]] * BROKEN, False
     if parsing == order[0]:
@@ -109,14 +113,14 @@ def _put_first(parsing: int | None, order: list[int], chances: Sequence[float]) 
 
 
 def _twins(first: Proposal, instruction: str) -> list[Twin]:
-    """Find the other places that the reading's blocks fit as well; none where words say where they go."""
+    """Return the other places that the reading's blocks fit as well; none if words say where the blocks go."""
     if first.features["by_placed"]:
         return []
     return find_twins(first.snippet, first.ops, instruction, shows_old=first.way.maker == SIGNED.maker)
 
 
 def _with_twins(ranked: Sequence[Reading], twins: Sequence[Twin], chance: float) -> list[Reading]:
-    """Put the readings of the other places, where they are few, behind the first; all are as likely as it."""
+    """Return the readings; if few other places fit, their readings come second.  All are as likely as the first."""
     first = ranked[0]._replace(probability=chance)
     moved = [Reading(tuple(ops), first.features, chance, TWIN) for ops in few_twins(twins)]
     told = {first.text, *(one.text for one in moved)}
@@ -125,8 +129,10 @@ def _with_twins(ranked: Sequence[Reading], twins: Sequence[Twin], chance: float)
 
 
 def _combinations(ranked: Sequence[Reading]) -> list[Reading]:
-    """Return the readings that differ from the first as two others do, at places of their own: as likely as both
-    together."""
+    """Return readings that make the changes of two others at once, if these differ from the first at separate places.
+
+    Their chance is that of both changes together.
+    """
     first, others = ranked[0], [one for one in ranked[1:MAX_COMBINED] if one.probability >= MIN_COMBINED]
     known = {one.text for one in ranked}
     found = []
@@ -140,7 +146,7 @@ def _combinations(ranked: Sequence[Reading]) -> list[Reading]:
 
 
 def _both(first: Sequence[LineOp], one: Sequence[LineOp], other: Sequence[LineOp]) -> tuple[LineOp, ...] | None:
-    """Return the merge that does what both others do and the first does not; None where they touch the same lines."""
+    """Return the merge that differs from the first as both others do; None if they touch the same or adjacent lines."""
     by_line = [_by_line(ops) for ops in (first, one, other)]
     if len({len(groups) for groups in by_line}) > 1:
         return None
@@ -154,8 +160,8 @@ def _both(first: Sequence[LineOp], one: Sequence[LineOp], other: Sequence[LineOp
 
 
 def _by_line(ops: Sequence[LineOp]) -> list[list[LineOp]]:
-    """Return the operations of each line of the original, with the new lines below it; those above all lines come
-    first."""
+    """Return the operations on each line of the original, together with the new lines below it.  The first list has the
+    new lines above all lines."""
     found: list[list[LineOp]] = [[]]
     for op in ops:
         if op.original_line is not None:
@@ -169,7 +175,7 @@ def _effect(group: Sequence[LineOp]) -> list[str]:
 
 
 def _unheld(ops: Sequence[LineOp]) -> list[str]:
-    """Return what each change does beside which the snippet shows no line of the file; what all do if there is none."""
+    """Return, in words, the changes without a shown line of the file beside them; all changes if none is such."""
     free, held = list[str](), list[str]()
     for start, stop in Merge(ops).changed:
         new = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
@@ -191,7 +197,7 @@ def _unheld(ops: Sequence[LineOp]) -> list[str]:
 
 
 def _new_file(lines: list[str], update_lines: list[str], language: str | None, path: str | None) -> Prediction:
-    """Return an empty original: the snippet is the file."""
+    """Return the prediction for an empty original: the snippet is the whole file."""
     roles = classify(update_lines, (), language=language, path=path)
     outside = {Role.FENCE, Role.ELSEWHERE, Role.FILE_NAME}
     ops = [LineOp("drop", j, None, line) for j, line in enumerate(lines)]

@@ -1,8 +1,8 @@
-"""Lines of a snippet whose role is in doubt: comments that may be markers, and markers that may be lines of the file.
+"""Finds lines of a snippet with a doubtful role: comments that may be markers, and markers that may be code.
 
-`markers` tells a line's role by its own text.  Here it is asked beside the file: a new comment may be a marker in other
-words (`// (handlers as before)`, `/* imports */`), which the merger reads both ways; a note may be a line of the file,
-and blank lines at the snippet's edges may be meant for it, which are reasons for doubt.
+`markers` decides a line's role by its own text.  This module compares the line with the file.  A new comment may be a
+marker in other words (`// (handlers as before)`, `/* imports */`); the merger then reads it both ways.  A note may be a
+line of the file.  Blank lines at the snippet's edges may belong to the file.  The last two are reasons for doubt.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from apply_service.merge.statements import tokens
 from apply_service.text.markers import ENCLOSED, MAX_NOTE_LENGTH, TOLD, Role, strip_comment
 
 KINDS = ("enclosed", "phrased", "bare")
-"""In brackets; in words that speak of what stays; any other short comment at the edge of a block."""
+"""Kinds of notes: in brackets; in words about code that stays; or any other short comment at the edge of a block."""
 MAX_BARE = 6
-"""Words of a bare note."""
+"""The most words of a bare note."""
 MIN_NOTE = 12
-"""Characters of a note that is compared with the file's lines."""
+"""The fewest characters of a note that is compared with the file's lines."""
 MIN_LIKENESS = 80.0
 MAX_HEAD = 3
-"""Lines among which an opening fence is looked for."""
+"""The first lines, in which an opening fence is looked for."""
 TILDES = "~~~"
 _SEPARATORS = (Role.MARKER, Role.HINT, Role.FENCE, Role.BLANK)
 
@@ -51,7 +51,7 @@ def find_notes(update: Sequence[str], roles: Sequence[Role], known: Collection[s
 
 
 def doubt_roles(roles: Sequence[Role], texts: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
-    """Yield the reasons to doubt them.  `texts`: the update as written; `lines`: those of the file, stripped."""
+    """Yield the reasons to doubt the roles.  `texts`: the update as written.  `lines`: the file's lines, stripped."""
     noted = [(role, text.strip()) for role, text in zip(roles, texts, strict=True)]
     known = set(lines)
     if any(role is Role.MARKER and text in known for role, text in noted):
@@ -70,8 +70,7 @@ def doubt_roles(roles: Sequence[Role], texts: Sequence[str], lines: Sequence[str
 
 
 def _is_loose(roles: Sequence[Role], n_free: int) -> bool:
-    """Tell whether more than `n_free` blank lines stand between this edge of the snippet (or its fence) and a line of
-    the file."""
+    """Tell whether more than `n_free` blank lines separate this edge of the snippet (or its fence) from its code."""
     start = 0
     if Role.FENCE in roles[:MAX_HEAD]:
         start, n_free = roles.index(Role.FENCE) + 1, 0

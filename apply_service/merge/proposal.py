@@ -1,6 +1,6 @@
-"""A proposal: one way to read a lazy snippet, as a finished merge.
+"""A proposal is one way to read a lazy snippet, as a finished merge.
 
-Every maker of readings gives proposals, and everything that judges readings takes them.
+Makers yield proposals; the ranking and the checks take them.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class Proposal:
     texts: tuple[str, ...]
     """The update's lines as this merge writes them."""
     ways: tuple[Way, ...]
-    """How it was made: one way, until all that lead to its text are gathered."""
+    """How it was made: one way at first; later all the ways that lead to the same text."""
     reasons: tuple[str, ...] = ()
-    """What its maker doubts."""
+    """The reasons of its maker to doubt it."""
     features: Mapping[str, float] = field(default_factory=dict)
-    """Those that only its maker can tell; all of them, once it is weighed."""
+    """At first the features that only its maker knows; later all features."""
     told: frozenset[int] = frozenset()
-    """The update lines of comments that it carries out."""
+    """The update lines of comments that the merge carries out."""
     risks: Mapping[str, str] = field(default_factory=dict)
-    """What makes it less sure than its features say: the name of the risk (`rank.risks`) and the risk in words."""
+    """Risks by name (`rank.risks`), each in words.  A risk makes the merge less sure than its features say."""
     limit: float = 1.0
-    """The most that its probability may be."""
+    """The highest probability that it may get."""
 
     @property
     def text(self) -> str:
@@ -41,12 +41,12 @@ class Proposal:
 
     @property
     def way(self) -> Way:
-        """The first way to it."""
+        """The first way that led to it."""
         return self.ways[0]
 
 
 def texts_of(ops: Sequence[LineOp], update: Sequence[str]) -> tuple[str, ...]:
-    """Give the update's lines as a merge writes them: some are moved to another indentation."""
+    """Return the update's lines as a merge writes them; some have another indentation."""
     texts = list(update)
     for op in ops:
         if op.kind == "take" and op.update_line is not None:

@@ -1,11 +1,11 @@
-"""A snippet read against its original: cut into blocks, remarks off, every line at the file's indentation.
+"""Reads a snippet against its original: cuts it into blocks, takes remarks off, and indents it as the file is.
 
-Blocks are runs of lines that the file shall contain one after the other, parted by markers (and fences, hints); blank
-lines next to a parting belong to it, not to the file.  A line may carry more than its code.  With a marker inside it
-(`port: // ... existing ...`, `def load(xs): ...`, `func f() { /* ... */ }`) it stands for a line of the file, or for a
-definition whose header it begins; remarks behind it ("// <- changed", "# new") are no part of the file.
+A block is a run of lines that belong together in the file, in this order.  Markers, fences and hints separate blocks,
+and blank lines next to them belong to no block.  A line with a marker inside it (`port: // ... existing ...`,
+`def load(xs): ...`, `func f() { /* ... */ }`) stands for a line of the file, or for the definition that it begins.  A
+remark behind a line ("// <- changed", "# new") is no part of the file.
 
-Places nothing: `rows` looks for the lines' places, `write` writes the operations.
+This module places nothing: `rows` looks for the lines' places, and `write` writes the operations.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from apply_service.text.markers import (
 from apply_service.types import LineOp
 
 WIDE_GAP = "   "
-"""Before a remark: part of it may be the line's own trailing white space."""
+"""White space before a remark.  If it is this wide, part of it may be the line's own trailing white space."""
 LEFT_OUT = "the snippet leaves out some lines without a marker; they are kept"
 DEFINITIONS_STAY = "the snippet leaves out definitions without a marker; they are kept"
 STAYS = frozenset({LEFT_OUT, DEFINITIONS_STAY})
 MIN_SAYING = 0.3
-"""The `substance` of a line that tells by its indentation that the snippet lost its own."""
+"""The least `substance` of a line that can show that the snippet lost its indentation."""
 MAX_SERIES = 50
-"""Lines and elements of the file that are looked at for one of the snippet."""
+"""The most lines or elements of the file that are looked at for one of the snippet."""
 _CONTROL = re.compile(r"\s*(?:if|for|while|switch|try|with|match|do|unless|until|loop|return|select)\b")
 _OPENERS = ("{", "(", "[", ":", ">")
 _ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
@@ -73,9 +73,9 @@ _ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
 
 
 MIN_BODY = 12
-"""Characters of a body that two definitions hardly share by chance."""
+"""The fewest characters of a body that two definitions hardly share by chance."""
 MAX_SAID = 20
-"""A line that the file has more often than this does not tell definitions apart."""
+"""The most places of a line that can tell definitions apart."""
 
 
 class Definition(NamedTuple):
@@ -83,23 +83,23 @@ class Definition(NamedTuple):
 
     header: int
     lines: range
-    """With what is attached to its header."""
+    """Its lines, with the comments and decorators attached to its header."""
 
 
 def said_lines(lines: Iterable[str]) -> Counter[str]:
-    """Return how often each line occurs, but for blank lines, closing brackets and indentation."""
+    """Return how often each line occurs, without indentation.  Blank lines and closing brackets are left out."""
     return Counter(line.strip() for line in lines if line.strip() and not is_closer(line))
 
 
 class Block(NamedTuple):
-    """One run.  `lines` are update line numbers, blank ones inside included, first and last not blank."""
+    """One run of lines.  `lines`: update line numbers; the first and the last line are not blank, others may be."""
 
     lines: tuple[int, ...]
     marked_before: bool
-    """A marker stands before it (the snippet's own start is no marker)."""
+    """Whether a marker stands before it.  The snippet's own start is no marker."""
     marked_after: bool
     gap_before: tuple[int, ...]
-    """Update lines between the block before and this one: markers, notes, blanks."""
+    """Update lines between the previous block and this one: markers, notes, blanks."""
     gap_after: tuple[int, ...]
     hint: Hint | None
     deletions: tuple[int, ...]
@@ -107,7 +107,7 @@ class Block(NamedTuple):
 
 
 class Snippet(NamedTuple):
-    """The update as it is written, in blocks."""
+    """The update as it was written, in blocks."""
 
     texts: tuple[str, ...]
     roles: tuple[Role, ...]
@@ -118,16 +118,16 @@ class Snippet(NamedTuple):
 
 
 def cut_blocks(texts: Sequence[str], roles: Sequence[Role], stubs: Collection[int] = ()) -> Snippet:
-    """Return the snippet's blocks, in order.  `stubs`: lines behind which the file goes on, as behind a marker."""
+    """Return the snippet's blocks, in order.  `stubs`: lines after which the file goes on, as after a marker."""
     runs: list[list[int]] = []
     gaps: list[list[int]] = [[]]
-    """Before each run, and behind the last one."""
+    """The lines before each run, and those after the last one."""
     behind_stub = [False]
-    """Of each gap, whether a stub stands before it or behind it."""
+    """Whether a stub borders on each gap."""
     run: list[int] = []
 
     def cut(*, at_stub: bool) -> None:
-        """Ends the run; what follows its last line of content opens the next gap."""
+        """End the run; the lines after its last line of content open the next gap."""
         last = max(k for k, i in enumerate(run) if roles[i] is Role.CONTENT) + 1
         runs.append(run[:last])
         gaps.append(run[last:])
@@ -139,7 +139,7 @@ def cut_blocks(texts: Sequence[str], roles: Sequence[Role], stubs: Collection[in
         if run and not is_inside:
             cut(at_stub=False)
         elif run and i in stubs:
-            # A stub stands alone below a line that is blank, opens a scope or is a stub itself.
+            # A stub is a block of its own if the line above is blank, opens a scope or is a stub itself.
             above = texts[i - 1].rstrip()
             if roles[i - 1] is Role.BLANK or i - 1 in stubs or above.endswith(("{", ":")):
                 cut(at_stub=True)
@@ -171,8 +171,7 @@ def cut_blocks(texts: Sequence[str], roles: Sequence[Role], stubs: Collection[in
 
 
 def _without_notes(run: Sequence[int], roles: Sequence[Role]) -> tuple[int, ...]:
-    """Return the lines of a run; of blank ones right above and right below a deletion note, the note takes one
-    along."""
+    """Return the lines of a run without notes.  A deletion note between two blank lines takes one of them along."""
     kept: list[int] = []
     is_padded = False
     for i in run:
@@ -189,7 +188,7 @@ def _without_notes(run: Sequence[int], roles: Sequence[Role]) -> tuple[int, ...]
 # -- markers inside a line -----------------------------------------------------------------------------------------
 
 _DECLARED = re.compile(r"\s*(?:[^\s(]+ [^(]*\(.*\)|[^(]*\(.*\)\s*:.*);$")
-"""A method's header with its type, and no body."""
+"""A method's header with its type, but without a body."""
 _DECLARING = re.compile(r"\s*(?:export |public )*(?:interface|abstract|declare)\b")
 _WITHOUT_PROTOTYPES = ("javascript", "typescript", "tsx", "java", "csharp")
 _COMMENT = re.compile(r"(?:#|//|/\*|<!--|--)")
@@ -199,9 +198,9 @@ _DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
 
 
 def read_inline_marker(line: str, known: Collection[str], language: str | None = None) -> str | None:
-    """Return the line without the marker inside it; None where it has none, or the file has the line as it is.
+    """Return the line without the marker inside it; None if it has no marker, or if the file has the whole line.
 
-    In a language whose classes declare nothing twice, a header that ends with ";" is such a line too.
+    In languages without prototypes, a header that ends with ";" is such a line too.
     """
     if len(line) > 4 * MAX_NOTE_LENGTH or line.strip() in known:
         return None
@@ -215,7 +214,10 @@ def read_inline_marker(line: str, known: Collection[str], language: str | None =
 
 
 def _inside(line: str) -> str | None:
-    """`header { ... }`, `header(/* ... */) {`, `def header(): ...`, `name = /* unchanged */;`."""
+    """Return the line without a marker in brackets or in place of a value.
+
+    For example `header { ... }`, `header(/* ... */) {`, `def header(): ...`, `name = /* unchanged */;`.
+    """
     text = line.rstrip()
     if text.endswith((": ...", ": …")) and text.lstrip().startswith(("def ", "class ", "async def ")):
         return text[: text.rindex(":") + 1]
@@ -237,7 +239,7 @@ def _inside(line: str) -> str | None:
 
 
 def _behind(line: str, known: Collection[str]) -> str | None:
-    """`code  # ... unchanged` and `code { // ...`."""
+    """Return the line without a marker at its end, as in `code  # ... unchanged` and `code { // ...`."""
     for sign in _COMMENT.finditer(line):
         head, note = line[: sign.start()].rstrip(), line[sign.start() :]
         is_text = any(_LIFETIME.sub("", head).count(quote) % 2 for quote in "\"'`")
@@ -289,16 +291,16 @@ _BARE_ARROW = re.compile(rf"^\W*(?:{_PLAIN})?\W*$", re.IGNORECASE)
 
 
 class Remark(NamedTuple):
-    """A line without its remark.  `is_sure`: pointed at with an arrow; a plain word might be the author's own."""
+    """A line without its remark.  `is_sure`: a lone arrow marks the remark, or the file has the line without it."""
 
     code: str
     is_sure: bool
     is_told: bool
-    """An arrow that says more than that the line is new."""
+    """Whether an arrow says more than that the line is new."""
 
 
 def split_remark(line: str, language: str | None, known: Collection[str]) -> Remark | None:
-    """Return the line's code without the remark behind it; None where there is no remark, or the file itself has it."""
+    """Return the line's code without the remark behind it.  None if there is none, or the file has the whole line."""
     if len(line) > 4 * MAX_NOTE_LENGTH or line.strip() in known:
         return None
     match = _PATTERNS[_SIGNS.get(language or "", _ANY_SIGNS)].match(line)
@@ -315,9 +317,9 @@ def split_remark(line: str, language: str | None, known: Collection[str]) -> Rem
 def _ends_of_new_imports(
     lines: Sequence[str], roles: Sequence[Role], original: Sequence[str], known: Collection[str]
 ) -> list[int]:
-    """Return the blank lines below imports of new names that stand above other code.
+    """Return the blank lines between imports of new names and other code below.
 
-    Imports belong to the file's imports, wherever the code below them belongs.
+    The imports go to the file's imports, wherever the code goes.
     """
     found: list[int] = []
     imports = list(filter(is_import, original)) if any(map(is_import, lines)) else []
@@ -347,17 +349,17 @@ def _ends_of_new_imports(
 
 # -- sections ----------------------------------------------------------------------------------------------------
 SECTIONED = ("markdown", "toml", "ini")
-"""Languages of files in sections, which end with the next heading and not with an indentation."""
+"""Languages with sections, each of which ends at the next heading, not at an indentation."""
 _SECTION = re.compile(r"\[\[?[^\[\]]+\]\]?\s*(?:[#;].*)?$")
 
 
 def is_section(line: str) -> bool:
-    """Tell whether the line is the heading of a section, as TOML and INI have it."""
+    """Tell whether the line is the heading of a section in TOML or INI."""
     return len(line) <= MAX_NOTE_LENGTH and _SECTION.match(line) is not None
 
 
 def _above_sections(lines: Sequence[str], roles: Sequence[Role], known: Collection[str]) -> list[int]:
-    """Return the blank lines above the headings of sections, where something between the two markers around is new.
+    """Return the blank lines above known headings of sections, in each part between markers that shows anything new.
 
     The file may have other sections there.
     """
@@ -378,7 +380,7 @@ def _is_bare_closer(line: str) -> bool:
 
 
 class ReadSnippet:
-    """The original's lines (without the empty one behind its final newline) and the snippet's, ready to be compared."""
+    """The lines of the original (without the empty one after its final newline) and of the snippet, comparable."""
 
     def __init__(
         self,
@@ -393,10 +395,10 @@ class ReadSnippet:
         has_addresses: bool = True,
         comments: Collection[int] = (),
     ) -> None:
-        """`passed_over`: update lines that somebody else reads; they part the blocks beside them.  `notes`: those that
-        are taken for markers.  `shifts`: whether blocks are re-indented as the file is.  `index`: the original's.
-        `has_addresses`: whether nested headers may leave lines out without a word.  `comments`: lines with
-        a word of removal that are the program's."""
+        """`passed_over`: update lines that are read elsewhere; they separate blocks.  `notes`: lines that count as
+        markers.  `shifts`: whether blocks are re-indented as the file is.  `index`: the original's.  `has_addresses`:
+        whether nested headers may leave lines out without a marker.  `comments`: lines that mention a removal but are
+        part of the code."""
         self.comments = comments
         self.has_addresses = has_addresses
         self.original = original
@@ -418,7 +420,7 @@ class ReadSnippet:
             roles[i] = Role.MARKER
         self.texts = list(update)
         self.elided: set[int] = set()
-        """Lines with a marker inside: they stand for lines of the file and are never written as they are."""
+        """Lines with a marker inside: each stands for a line of the file and is never written as it is."""
         is_declaring = any(map(_DECLARING.match, update))
         for i, line in enumerate(update):
             is_code = roles[i] is not Role.CONTENT or is_body_of_dots(update, i, original)
@@ -432,7 +434,7 @@ class ReadSnippet:
             roles[i] = Role.MARKER
         below = _ends_of_new_imports(update, roles, original, known)
         self.new_imports = {i - 1 for i in below}
-        """Among them the last line of each block of imports of new names."""
+        """The last line of each block of new imports that stands above other code."""
         for i in below:
             roles[i] = Role.ELSEWHERE
         sections = _above_sections(update, roles, known) if has_addresses and language in ("toml", "ini") else []
@@ -443,7 +445,7 @@ class ReadSnippet:
             if gap.ends_entry and not self.texts[gap.line].rstrip().endswith(","):
                 self.texts[gap.line] = self.texts[gap.line].rstrip() + ","
         self.has_excerpts = bool(sections or left_out)
-        """Whether other sections or entries of the file may stand between two that it shows."""
+        """Whether the file may have other sections or entries between two that the snippet shows."""
         stubs = {*self.elided, *self._grown_sections(roles), *(gap.line for gap in left_out)}
         self.snippet = cut_blocks(update, roles, stubs)
         for reason in doubt_roles(roles, update, self.index.stripped):
@@ -451,7 +453,7 @@ class ReadSnippet:
         self._strip_remarks(known)
         self.is_shifted = False
         self.rewriting = Shift()
-        """How the indentation of all blocks becomes the file's, before each of them is moved."""
+        """How every block is rewritten in the file's unit of indentation, before each block is moved."""
         blocks = self.snippet.blocks if shifts else ()
         fitted = fit_blocks([self.block_texts(b) for b in range(len(blocks))], self.index) if blocks else []
         for block, shift in zip(blocks, fitted, strict=True):
@@ -467,10 +469,10 @@ class ReadSnippet:
         self.visible = [
             (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
         ]
-        """(block, update line) of every line that can be aligned, in order."""
+        """The (block, update line) of every line that can be aligned, in order."""
 
     def _left_out(self, roles: Sequence[Role]) -> list[LeftOut]:
-        """Return where the snippet, which has no markers, leaves out entries and has something new."""
+        """Return where the snippet leaves out entries.  Empty if it has markers or nothing new."""
         is_code = [role in (Role.CONTENT, Role.BLANK) for role in roles]
         if Role.MARKER in roles or all(self.index.count(text) for text in self.texts):
             return []
@@ -482,8 +484,10 @@ class ReadSnippet:
         return found
 
     def _grown_sections(self, roles: Sequence[Role]) -> list[int]:
-        """Return the headings below which the snippet shows nothing but entries that the file does not have: they go to
-        the section's end.  Not where the heading below is the file's next one: then the section is shown whole."""
+        """Return the headings below which all shown entries are new, so that these go to the section's end.
+
+        A heading does not count if the next one shown also comes next in the file: then the section is shown whole.
+        """
         found: list[int] = []
         if self.language not in ("toml", "ini"):
             return found
@@ -504,9 +508,10 @@ class ReadSnippet:
         return found
 
     def _frame(self, roles: Sequence[Role]) -> list[int]:
-        """Return the lines at the snippet's edges that open or close scopes of which the file has only the inside.
+        """Return lines at the snippet's edges that open or close scopes around the text of the file.
 
-        They stand beside a marker, as does what the file has between them.
+        The file has only the inside of these scopes.  The lines must not be the whole snippet.  Closing lines must
+        follow a marker.
         """
         lines = self.original
         shown = [i for i, role in enumerate(roles) if role in (Role.CONTENT, Role.MARKER)]
@@ -538,9 +543,9 @@ class ReadSnippet:
                 self.doubts.append("a comment at the end of a line was taken for a remark about the edit and left out")
 
     def _quote_last_closers(self) -> None:
-        """Gives the closing line of a block the comma that the file has there, or takes it off.
+        """Give the closing line of a block the comma that the file has there, or take its comma off.
 
-        The line closes what a line of the block opens that the file has once.
+        The block must show the line that opens the scope, and the file must have that line once.
         """
         for block in self.snippet.blocks:
             last = block.lines[-1]
@@ -577,8 +582,10 @@ class ReadSnippet:
         )
 
     def refitted(self) -> list[list[str]]:
-        """Return the update's lines with other indentation, where it has lost its own: every line by itself, and every
-        block moved by its outermost line."""
+        """Return the update's lines with the file's indentation, if the update has lost its own.
+
+        There are up to two ways: every line is indented by itself, or every block is moved by its outermost line.
+        """
         index, snippet = self.index, self.snippet
         raw = [self.rewriting.apply(text) for text in snippet.texts]
         if not any(
@@ -599,18 +606,17 @@ class ReadSnippet:
         return [self.texts[i] for i in self.snippet.blocks[b].lines]
 
     def marker_indents(self, gap: Sequence[int]) -> list[int]:
-        """Return columns of the markers in a gap."""
+        """Return the columns of indentation of the markers in a gap."""
         return [indent_of(self.texts[i]) for i in gap if self.snippet.roles[i] is Role.MARKER]
 
     def marker_indent(self, gap: Sequence[int]) -> int | None:
-        """Return columns of the first marker in a gap; None where there is none."""
+        """Return the columns of indentation of the first marker in a gap; None if it has no marker."""
         return next(iter(self.marker_indents(gap)), None)
 
     def end_of_new_elements(self, b: int) -> int:
-        """Return how many lines of block b, from its first on, are new elements beside a marker that stands for others
-        like them.
+        """Return how many lines of block b, from its first on, are new elements after a marker for others like them.
 
-        The file has such elements one behind the other, and nothing inside the new one that it has only once.
+        The file must have a series of such elements.  No line inside a new one may occur exactly once in the file.
         """
         texts, count, end = self.block_texts(b), self.index.count, 0
         opens = range(len(texts) - 1 if self.snippet.blocks[b].marked_before else 0)
@@ -626,8 +632,9 @@ class ReadSnippet:
         return end
 
     def _is_in_series(self, opener: str) -> bool:
-        """Tell whether the file has an element with this opening line right behind another one.  Calls of one function
-        for several things have different opening lines."""
+        """Tell whether the file has two elements with this opening line in a row.  For a call, it must call
+        the same function twice in a row, with different arguments than here.
+        """
         if is_closer(opener) or is_branch(opener) or _CONTROL.match(opener):
             return False
         lines, places = self.original, self.index.places(opener)
@@ -647,10 +654,10 @@ class ReadSnippet:
 
     @cached_property
     def addresses(self) -> set[int]:
-        """The update lines that say where the lines below them belong, and nothing of the lines above them.
+        """The update lines that only say where the lines below them belong, and say nothing about the lines above them.
 
-        They are the headers with which a block begins, each inside the one before.  Only a marker at the level of such
-        a header would say that it tells more.
+        A block may begin with nested headers; all but the first are such lines.  A header is none if a marker in the
+        snippet has its level.
         """
         snippet, found = self.snippet, set[int]()
         marked = {indent_of(text) for text, role in zip(self.texts, snippet.roles, strict=True) if role is Role.MARKER}
@@ -666,18 +673,21 @@ class ReadSnippet:
 
     @cached_property
     def keeps(self) -> list[LineOp]:
-        """The operations that keep the whole original: merges share them."""
+        """The operations that keep the whole original.  Merges share them."""
         return [LineOp._make(("keep", j, None, line)) for j, line in enumerate(self.original)]
 
-    # -- what is asked of the original -----------------------------------------------------------------------------
+    # -- questions about the original ------------------------------------------------------------------------------
     def close_of(self, j: int) -> int:
-        """Return the first original line below j that is not indented deeper: what closes the scope that j opens.  One
-        past the end where there is none."""
+        """Return the first original line below j that is not indented deeper, which ends the scope that j opens.  One
+        past the end if there is none."""
         return int(self.closers[j])
 
     def definitions_like(self, new: tuple[str, ...], share: float) -> list[Definition]:
-        """Return the definitions of the file that have this share of their lines in common with a new one, headers
-        aside; the likest first.  None if the new one says too little to tell, or only what half the file says."""
+        """Return the file's definitions that share at least this part of their lines with a new one, the likest first.
+
+        Headers do not count.  Empty if the new body is too short to tell, or has only lines that are frequent in the
+        file.
+        """
         if new not in self._likeness:
             head = next((k for k, line in enumerate(new) if not is_attached(line)), 0)
             body, level = said_lines(new[head + 1 :]), indent_of(new[head])
@@ -706,11 +716,11 @@ class ReadSnippet:
 
     @cached_property
     def closers(self) -> npt.NDArray[np.int64]:
-        """`close_of` every line."""
+        """The value of `close_of` for every line."""
         found = [len(self.original)] * len(self.original)
         levels = [*self.index.scope_indents.tolist(), -1]
         places = [len(self.original)]
-        """The lines below that are indented less than all between them and here, the nearest last."""
+        """Lines below that may end a scope, the nearest last.  Each is indented less than the lines between."""
         for j in range(len(self.original) - 1, -1, -1):
             if levels[j] == NO_SCOPE:
                 level = indent_of(self.original[j])
@@ -724,8 +734,7 @@ class ReadSnippet:
 
     @cached_property
     def scope_ends(self) -> npt.NDArray[np.int64]:
-        """Where the scope that each line opens ends, past the closing brackets of its header and its further
-        branches."""
+        """The end of the scope that each line opens, after further branches and its header's closing brackets."""
         found = self.closers.tolist()
         lines = [*self.original, ""]
         for j in range(len(self.original) - 1, -1, -1):
@@ -736,7 +745,7 @@ class ReadSnippet:
         return np.array(found, np.int64)
 
     def knows_margin(self, text: str) -> bool:
-        """Tell whether a line of the original is indented like this one, or by whole levels of the file."""
+        """Tell whether the text is indented like a line of the original, or by whole levels of the file."""
         margin = leading(text)
         unit, margins = self._margins
         return margin in margins or (unit is not None and not margin.replace(unit.text, ""))
@@ -747,7 +756,7 @@ class ReadSnippet:
 
     @cached_property
     def keeps_trailing_blanks(self) -> bool:
-        """Whether the snippet shows trailing white space as the file has it: then a lack of it is meant."""
+        """Whether the snippet shows trailing white space of the file, so that a lack of it elsewhere is meant."""
         trailing = {line for line in self.original if line != line.rstrip()}
         return any(self.texts[i] in trailing for block in self.snippet.blocks for i in block.lines)
 
@@ -757,7 +766,7 @@ class ReadSnippet:
         return gaps_between(self.original, self.scopes)
 
     def blanks_before(self, at: int) -> int:
-        """Return blank lines right above a line; 0 where nothing but blank lines stands above."""
+        """Return the number of blank lines right above a line; 0 if only blank lines stand above."""
         start = at
         while start > 0 and not self.original[start - 1].strip():
             start -= 1
@@ -773,13 +782,13 @@ class ReadSnippet:
 
     @cached_property
     def scope_headers(self) -> tuple[str, list[int]]:
-        """The headers of the scopes in small letters, a line each, and where each begins in that text."""
+        """The headers of the scopes in lower case, joined by line ends, and the offset of each in that text."""
         headers = [self.original[scope.header_line].lower() for scope in self.scopes]
         return "\n".join(headers), list(accumulate((len(text) + 1 for text in headers), initial=0))
 
     @cached_property
     def scopes(self) -> tuple[Scope, ...]:
-        """The original's scopes; parsed only where a block has to be placed by them."""
+        """The original's scopes; parsed only if a block is placed by them."""
         text = "\n".join(self.original)
         if is_fallback(text, self.language):
             self.doubts.append(
@@ -789,8 +798,7 @@ class ReadSnippet:
 
 
 def holds_definitions(reading: ReadSnippet, block: Block) -> bool:
-    """Tell whether a block has nothing but whole definitions that the file has once or not at all, and closing
-    lines."""
+    """Tell whether a block consists of whole definitions and closing lines, and the file has each name at most once."""
     texts = [reading.texts[i] for i in block.lines]
     margin = reading.marker_indent(block.gap_after)
     at, found = 0, False

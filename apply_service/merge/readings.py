@@ -1,6 +1,6 @@
-"""All readings of a lazy snippet: what the makers propose, gathered by text and weighed.
+"""Collects all readings of a lazy snippet: groups the makers' proposals by text and computes what ranking needs.
 
-Each gets its features, its risks and the most that it may be likely; `merge` ranks them.
+Each reading gets its features, its risks and the highest probability that it may have.  `merge` ranks them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from apply_service.text.markers import Role
 from apply_service.types import LineOp, Merge
 
 AT_END = "Add this at the end of the file:"
-"""Where a new definition or section goes that is to be added to the file."""
+"""The instruction for a new definition or section that the words add to the file without naming a place."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 _LEAVE = re.compile(
     r"\b(?:can|could|may|might|should)\b(?:\s+\w+){0,3}\s+(?:be\s+)?(?:remove|delete|drop)[sd]?\b", re.IGNORECASE
@@ -32,7 +32,7 @@ _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 def readings(
     original: str, update: str, *, language: str | None = None, path: str | None = None, instruction: str = ""
 ) -> list[Proposal]:
-    """Return all readings that give different texts, the default one first, unranked: what the chooser is fitted to."""
+    """Return all readings with different texts, unranked, the default one first.  The chooser is fitted to these."""
     lines = original.split("\n")
     ends_with_newline = len(lines) > 1 and lines[-1] == ""
     shown = update.split("\n")
@@ -54,7 +54,7 @@ def readings(
     for n, known in zip(kept, features, strict=True):
         one, ops = gathered[n], _finished(gathered[n].ops, lines if ends_with_newline else ())
         risks = find_risks(one.snippet, ops, known, said[n], may_be_placed=may_be_placed)
-        # A snippet that shows the last line does not say whether a file without a final newline gets one.
+        # If the file has no final newline and the snippet shows its last line, it is open whether it gets one.
         open_end = float(not ends_with_newline and one.ops[-1].kind != "keep")
         told = {name: float(name in risks) for name in RISKS}
         features_ = known | told | {"open_end": open_end}
@@ -63,8 +63,8 @@ def readings(
 
 
 def _without_remarks(reading: ReadSnippet, update: Sequence[str], instruction: str) -> ReadSnippet:
-    """Return the snippet without comments that only seem to say that something was removed: where nothing goes, they
-    are the program's."""
+    """Return the snippet with its program comments kept: those that seem to announce a removal, though nothing was
+    removed there."""
     if Role.DELETION not in reading.snippet.roles:
         return reading
     first = next(propose(reading, update, instruction), None)
@@ -75,10 +75,10 @@ def _without_remarks(reading: ReadSnippet, update: Sequence[str], instruction: s
 
 
 def _gather(reading: ReadSnippet, proposals: Iterator[Proposal]) -> list[Proposal]:
-    """Return the first proposal of each text, with all ways to it.
+    """Return the first proposal of each text, with all ways that lead to it.
 
-    None writes a marker of the snippet, or a comment that one of them carries out, where there are others: of 209 right
-    readings of snippets with such comments none does.
+    If others are left, drop proposals that write a marker, or a comment that another proposal carries out.  None of 209
+    right readings of snippets with such comments writes one.
     """
     by_text: dict[str, list[Proposal]] = {}
     for one in proposals:
@@ -97,9 +97,9 @@ def _takes(ops: Merge, lines: Collection[int]) -> bool:
 
 
 def _finished(ops: Merge, lines: Sequence[str]) -> Merge:
-    """Return the operations as the contract of `LineOp` has them: in every run drops stand before takes.
+    """Return the operations in the order that `LineOp` demands: in every run, drops stand before takes.
 
-    `lines`: those of a file that ends with a line end, whose empty last line stays; else empty.
+    `lines`: the lines of a file that ends with a line end, so that its empty last line stays; else empty.
     """
     out = list(ops)
     for start, stop in ops.changed:

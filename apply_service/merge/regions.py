@@ -1,7 +1,7 @@
-"""Windows: the regions of a long file that an edit touches, each an edit job of its own, and the splice back.
+"""Cuts a long file into regions (windows) that an edit touches, as separate edit jobs, and puts the results together.
 
-A region is a run of a prediction's operations, widened to whole scopes where these are small.  Works on the operations
-of the predicted merge alone; what the merger did not see is in no region.
+A region is a run of a prediction's operations, widened to whole scopes if these are small.  It follows from the
+predicted merge alone: a change that the merger did not see is in no region.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from apply_service.syntax.scopes import find_scopes
 from apply_service.types import LineOp, Merge, Prediction
 
 MARGIN_LINES = 6
-"""Unchanged lines on either side of a change: what a model needs to see where it is."""
+"""Unchanged lines on either side of a change, which show a model where it is."""
 SCOPE_LINES = 80
-"""A scope that holds a change is taken whole where it has at most so many lines."""
+"""The most lines of a scope that is taken whole if it holds a change."""
 
 
 class Region(NamedTuple):
-    """Operations `start..stop` of the prediction, and the lines of the original that they cover; both half open."""
+    """Operations `start:stop` of the prediction, and the lines `first_line:last_line` of the original they cover."""
 
     start: int
     stop: int
@@ -38,9 +38,11 @@ class Region(NamedTuple):
 def find_regions(
     prediction: Prediction, original: str, language: str | None, *, scope_lines: int = SCOPE_LINES
 ) -> list[Region]:
-    """Return the touched regions in order, apart by at least one untouched line; empty where nothing changes.  Scopes
-    of up to `scope_lines` lines are taken whole."""
-    # For every operation, and the end, how many lines of the original come before it.
+    """Return the touched regions in order, with at least one untouched line between two; empty if nothing changes.
+
+    Scopes of up to `scope_lines` lines are taken whole.
+    """
+    # The number of original lines before each operation, and before the end.
     at = list(accumulate((op.original_line is not None for op in prediction.ops), initial=0))
     scopes = [
         (scope.lead_line, scope.end_line)
@@ -59,13 +61,15 @@ def find_regions(
             joined[-1] = (joined[-1][0], max(joined[-1][1], last))
         else:
             joined.append((first, last))
-    # With the lines that are inserted at the borders.
+    # Lines inserted at a region's borders belong to it.
     return [Region(bisect_left(at, first), bisect_right(at, last) - 1, first, last) for first, last in joined]
 
 
 def cut_job(job: EditJob, region: Region) -> EditJob:
-    """Return the job of one region: its lines, and the parts of update and prediction that speak of them, renumbered.
-    Markers and other lines of the update that are no output stay with the region between whose lines they stand."""
+    """Return the job of one region: its lines, and its parts of the update and the prediction, renumbered.
+
+    Markers and other lines of the update that are no output stay with the region around them.
+    """
     prediction = job.prediction
     ops = prediction.ops[region.start : region.stop]
     own, before, after = (
@@ -95,9 +99,9 @@ def cut_job(job: EditJob, region: Region) -> EditJob:
 
 
 def splice(prediction: Prediction, regions: Sequence[Region], merged: Sequence[str]) -> tuple[str, list[int]]:
-    """Return the merged file, and the line of it at which each window's text begins.
+    """Return the merged file, and the line at which the text of each window begins in it.
 
-    `merged[i]` replaces the operations of `regions[i]`; outside, the prediction keeps the original's lines.
+    `merged[i]` replaces the operations of `regions[i]`; outside the regions, the file keeps the original's lines.
     """
 
     def kept(ops: Sequence[LineOp]) -> list[str]:
@@ -109,7 +113,7 @@ def splice(prediction: Prediction, regions: Sequence[Region], merged: Sequence[s
     for region, text in zip(regions, merged, strict=True):
         lines += kept(prediction.ops[done : region.start])
         starts.append(len(lines))
-        # A window that deletes all of its lines has no text; elsewhere an empty text is one empty line.
+        # If a window deletes all of its lines, its empty text stands for no line; otherwise for one empty line.
         is_deleted = text == "" and not kept(prediction.ops[region.start : region.stop])
         lines += [] if is_deleted else text.split("\n")
         done = region.stop

@@ -1,7 +1,7 @@
-"""What a comment in a snippet says was removed: the lines of the file that it means.
+"""Finds the lines of the file that a deletion note, such as `// removed: /version route`, means.
 
-A note may quote a line, name a definition, or name something in words (`// removed: /version route`).  The words count
-where one thing alone has them all.
+A note may quote a line, name a definition, or name something in words.  Words count only if exactly one place has
+them all.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from apply_service.text.markers import PLAIN_NOTE, Role, deletion_target, strip_
 from apply_service.types import LineOp
 
 MAX_PLACES = 60
-"""Lines of the file with a word; a word in more lines names nothing."""
+"""The most lines of the file with a word; a more frequent word names nothing."""
 MAX_SOUGHT = 100
-"""Notes of a snippet whose words are sought."""
+"""The most notes of a snippet that are looked up by their words."""
 _WORD = re.compile(r"[^\W_][\w]*")
 
 
 def said_words(target: str) -> list[list[str]]:
-    """Return the words that name the thing: all of them but the small words of the language, then without those that
-    say of what kind it is."""
+    """Return two lists of the words that name the thing: without common words, and also without words for its kind.
+    An empty list is left out."""
     found = [word for word in _WORD.findall(target) if word.lower() not in GENERAL or not word.islower()]
     named = [word for word in found if word.lower() not in SORTS]
     return [words for words in (found, named) if words]
 
 
 def find_removed(reading: ReadSnippet, note: int, low: int, high: int) -> range | None:
-    """Return the lines of the file, between `low` and `high`, that the deletion note in line `note` of the update
-    means."""
+    """Return the lines of the file between `low` and `high` that the deletion note in line `note` of the update means.
+    None if there are none, or if it is unclear which."""
     target = deletion_target(reading.texts[note])
     quoted = [j for j in reading.index.places(target) if low <= j < high]
     if quoted:
@@ -53,8 +53,10 @@ def find_removed(reading: ReadSnippet, note: int, low: int, high: int) -> range 
 
 
 def _heads(reading: ReadSnippet, words: Sequence[str], low: int, high: int) -> list[int]:
-    """Return the lines that have all the words and stand in no other such line's scope; no comments if there is code,
-    and of code the line that sets one of the words, if one does."""
+    """Return the lines that have all the words, but none inside the scope of another such line.
+
+    Comments count only if no code has the words.  If exactly one such line sets one of the words, it alone counts.
+    """
     lines: set[int] | None = None
     for word in words:
         places = {j for text in {word, word.lower()} for j in reading.index.with_word(text) if low <= j < high}
@@ -74,7 +76,7 @@ def _heads(reading: ReadSnippet, words: Sequence[str], low: int, high: int) -> l
 
 
 def _with_gap(lines: Sequence[str], start: int, end: int, low: int, high: int) -> range:
-    """Return the lines with the blank ones below them; at the end of the file with those above."""
+    """Return the lines with the blank lines below.  At the end of a scope or of the file, add those above too."""
     is_inside = end < len(lines) and lines[end].strip() and indent_of(lines[end]) < indent_of(lines[start])
     while end < high and not lines[end].strip():
         end += 1
@@ -84,7 +86,7 @@ def _with_gap(lines: Sequence[str], start: int, end: int, low: int, high: int) -
 
 
 def ignored_notes(reading: ReadSnippet, ops: Sequence[LineOp]) -> list[int]:
-    """Return the deletion notes of the snippet that the merge does not carry out: nothing goes that has their words."""
+    """Return the deletion notes of the snippet that the merge ignores: it removes nothing with their words."""
     notes = [i for i, role in enumerate(reading.snippet.roles) if role is Role.DELETION]
     texts = [op.text for op in ops if op.kind == "drop"] if notes else []
     gone = {word.lower() for text in texts for word in _WORD.findall(text)}
@@ -99,8 +101,8 @@ def ignored_notes(reading: ReadSnippet, ops: Sequence[LineOp]) -> list[int]:
 
 
 def comments_of_code(reading: ReadSnippet, notes: Sequence[int], ops: Sequence[LineOp]) -> set[int]:
-    """Return, of the deletion notes, those that stand right above code where the merge drops nothing: sentences about
-    what the program does."""
+    """Return the deletion notes right above code where the merge drops nothing.  They describe what the program
+    does."""
     texts, roles = reading.snippet.texts, reading.snippet.roles
     places = {op.update_line: k for k, op in enumerate(ops)}
     found: set[int] = set()

@@ -1,7 +1,7 @@
-"""The alignment of a reading with the file.
+"""Aligns a reading with the file.
 
-`Rows` gives the places in the original where each shown line may stand, and the cost of taking the line as new.
-`align` solves that problem.  `aligned_matches` prefers an alignment that keeps brackets in pairs.
+`Rows` finds the places in the original where each shown line may stand, and the cost of taking the line as new.
+`align` solves this problem.  `aligned_matches` prefers an alignment that keeps brackets in pairs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from apply_service.types import LineOp
 COPY_COST = 0.3
 """Cost of taking a line as new although the file has an equal line."""
 TWIN_COST = 1.0
-"""The same if the equal line is the only one and its `substance` is above MIN_SAYING."""
+"""The same cost if the equal line is the only one and its `substance` is above MIN_SAYING."""
 OVERLOADED = ("java", "csharp", "cpp", "kotlin", "swift", "scala")
 """Languages in which one name may stand for several functions."""
 _CLOSING_TAG = re.compile(r"\s*</([\w.:-]+)")
@@ -69,32 +69,32 @@ TWICE_COST = 0.8
 EDGE_COST = 9.0
 """Extra cost of taking the first or last line of a block as new: authors show these lines to mark the place."""
 SIGNPOST_COST = 60.0
-"""Extra cost if the whole block occurs in the file once: it changes nothing and was shown to mark the place."""
+"""Extra cost if the whole block is an unchanged run of the file: its author showed it to mark the place."""
 NAMESAKE_WORTH = 0.7
 """Score of matching a changed line that defines the same name or sets the same key."""
 SHELL = ("bash", "shell")
-"""Languages whose lines begin with what they do: beside a marker, another command is one more."""
+"""Languages in which each line begins with a command: beside a marker, a different command is an added line."""
 GROUP_WORTH = 0.9
 MIN_GROUP_LIKENESS = 0.6
 LATER_WORTH = 0.01
-"""How much more a match at the file's end scores than one at its start, in a block that nothing follows."""
+"""How much more a match at the file's end scores than one at its start, for the lines of a last block."""
 WHOLE_FILE_SHARE = 0.6
 HELD_WORTH = 20.0
 Columns = npt.NDArray[np.int64]
 _REMARK = re.compile(r"(?<=\S)\s+(?:#|//|/\*|--)\s")
 _NAME = re.compile(r"[A-Za-z_$][\w$]{2,}")
 WHOLE_WORTH = 3.0
-"""Score of matching the end of a definition that is shown whole: more than dropping a hundred lines costs."""
+"""Score of matching the end of a definition that is shown whole: more than the cost of dropping a hundred lines."""
 UNPAIRED_COST = 0.25
 """Cost of matching a closing line that does not close the scope of its opener."""
 MAX_TRIES = 16
-"""The most lines with brackets for which another reading is tried."""
+"""The most lines with brackets that are tried as new instead of matched, or the other way round."""
 MAX_CELLS = 200_000
-"""A problem with more cells (rows times lines) than this is not solved again."""
+"""The most cells (rows times lines) of a problem that is solved again."""
 
 
 class Rows:
-    """The candidates of every visible line, by update line, and the rows that are made of them."""
+    """The candidates of every visible line, by update line, and the alignment's rows made from them."""
 
     def __init__(self, reading: ReadSnippet) -> None:
         self._reading = reading
@@ -105,7 +105,7 @@ class Rows:
         self.namesakes: dict[int, int] = {}
         """For each changed line, how many lines of the file define the same name or set the same key."""
         self._changed_arms: set[int] = set()
-        """Conditions that are new above a body that is not."""
+        """New conditions above a body that the file has."""
         self._known = self._headers()
         new = self._lines_of_new_definitions()
         self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
@@ -126,7 +126,7 @@ class Rows:
             gap = previous is None or previous[0] != b or i in self._reading.addresses
             found = self.candidates[i]
             scope = self._scope_indent(previous, i) if gap else 0
-            # A last block that fits several places equally well belongs at the last, as nothing is said to follow it.
+            # If a last block fits several places equally well, the last place is the likeliest.
             later = LATER_WORTH * found.columns / len(self._reading.original) if b == last else 0.0
             rows.append(Row(found.columns, found.scores + later, gap, scope, self._take_cost(b, i, found)))
             previous = (b, i)
@@ -134,7 +134,7 @@ class Rows:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """Statements with other line breaks in the file than in the snippet, in equal or similar words."""
+        """Statements that have other line breaks in the file than in the snippet, with equal or similar words."""
         index, found = self._reading.index, []
         row_of = {i: r for r, (_, i) in enumerate(self._reading.visible)}
         blocks = []
@@ -195,7 +195,7 @@ class Rows:
         return found
 
     def admit(self, i: int) -> None:
-        """Let line i stand wherever an equal line stands, although it was taken for a line of a new definition."""
+        """Let line i match any equal line, although it was taken for a line of a new definition."""
         found, equal = self.candidates[i], self._reading.index.equal(self._texts[i])
         same = [j for j, kind in zip(equal.columns.tolist(), equal.kinds, strict=True) if kind is Kind.SAME]
         self.candidates[i] = found.joined(sorted(set(same) - set(found.columns.tolist())), UNPAIRED_COST, Kind.SAME)
@@ -209,7 +209,7 @@ class Rows:
         return self._find_other(i)
 
     def _find_other(self, i: int) -> Candidates:
-        """Return lines that are similar to it, define its name or set its key."""
+        """Return lines that are similar to line i, define its name or set its key."""
         index, text = self._reading.index, self._texts[i]
         name, key = name_at(self._texts, i), key_of(text)
         namesakes = self._known.get(name, []) if name is not None else []
@@ -235,7 +235,7 @@ class Rows:
             ]
             found = found.only(np.array(is_same, np.bool_))
         if (words := arm_words(text)) and i not in self._changed_arms:
-            # A branch or an entry of another name is another one.
+            # A branch or an entry with another name is a different one.
             is_same = [not are_other_arms(words, arm_words(index.lines[j])) for j in found.columns.tolist()]
             found = found.only(np.array(is_same, np.bool_))
             namesakes = namesakes or [
@@ -245,7 +245,7 @@ class Rows:
 
     @cached_property
     def _at_edges(self) -> dict[int, bool]:
-        """The lines at the edge of a block, of which the file has none, and whether a marker stands beside them."""
+        """The lines at a block's edge that the file does not have, and whether a marker stands beside each of them."""
         found: dict[int, bool] = {}
         has = self._reading.index.has
         for block in self._reading.snippet.blocks:
@@ -255,7 +255,7 @@ class Rows:
         return found
 
     def _same_heads(self, text: str) -> list[int]:
-        """Return the lines that open a definition with the head of this line, which has the head and the whole body."""
+        """Return the file's lines that open a definition which `text` shows in a single line, with its whole body."""
         head, sign, body = text.partition("{")
         if not sign or not head.strip() or not body.rstrip(" ;,").endswith("}") or balance([text]):
             return []
@@ -273,13 +273,13 @@ class Rows:
         return found
 
     def _keep_named(self) -> None:
-        """Keep a definition that a marker names between the lines shown above and below that marker."""
+        """Keep a definition that a marker names between the lines shown above and below the marker."""
         snippet, visible = self._reading.snippet, self._reading.visible
         shown = {name_at(self._texts, i) for _, i in visible}
         gaps = [block.gap_before for block in snippet.blocks] + [block.gap_after for block in snippet.blocks[-1:]]
         end = len(self._reading.original)
         last, first = [-1] * (len(gaps) + 1), [end] * (len(gaps) + 1)
-        """The last line above each gap, and the first line below it, that can stand nowhere else."""
+        """The last line above each gap, and the first line below it, among lines with only one possible place."""
         for b, i in visible:
             found = self.candidates[i]
             if len(found.columns) == 1 and found.is_exact:
@@ -298,13 +298,13 @@ class Rows:
             self.candidates[i] = found if is_between.all() else found.only(is_between)
 
     def _opened(self, lines: Sequence[str], i: int) -> str | None:
-        """Return what line i defines; in a style sheet its selector."""
+        """Return the name that line i defines; in a style sheet, the selector."""
         is_rule = self._reading.language in ("css", "scss", "less") and lines[i].rstrip().endswith("{")
         return lines[i].rstrip(" {").strip() if is_rule else name_at(lines, i)
 
     def _keep_attached(self) -> None:
-        """Keep a line above a header that the file has, and that might stand elsewhere too, right above that header; so
-        for an attribute or a decorator above any line of the file."""
+        """Keep a line above a known header right above that header, if it might stand elsewhere too.  An attribute or a
+        decorator stays right above any line of the file."""
         lines = self._reading.original
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
@@ -344,7 +344,7 @@ class Rows:
                         inside = _within(found.columns, *open_scopes[-1][1:])
                     found = found.only(inside)
                     if len(found.columns) == 1 and found.kinds[0] in FACTOR and header_name(text) is not None:
-                        # The header above names the scope: in it there is only this one.
+                        # The header above names the scope, so its only such line matches.
                         found = NOTHING.joined(found.columns.tolist(), substance(text.strip()), found.kinds[0])
                     self.candidates[i] = found
             opens = header_name(text) is not None or arm_words(text)
@@ -414,12 +414,12 @@ class Rows:
         return "=" in text and (key_of(text), indent_of(text)) in self._reading.index.keys
 
     def _is_new_arm(self, text: str) -> bool:
-        """Tell whether the line opens a branch or an entry that the file does not have, and no changed one."""
+        """Tell whether the line opens a branch or an entry that is new, and not one of the file's in a changed form."""
         words = arm_words(text)
         return bool(words) and all(are_other_arms(words, known) for known in self._reading.index.arms)
 
     def _has_body_of_arm(self, texts: Sequence[str], k: int) -> bool:
-        """Tell whether the file has the body of this condition below another one, which was changed then."""
+        """Tell whether the file has this condition's body below another condition, so that it was changed."""
         below = next((text for text in texts[k + 1 :] if text.strip()), "")
         lines, is_condition = self._reading.original, texts[k].lstrip(" \t}").startswith("el")
         if not is_condition or not self._is_new_arm(texts[k]):
@@ -470,8 +470,8 @@ class Rows:
             open_at.append((indent, i, b))
 
     def _hold_ends(self) -> None:
-        """Match the last line of each definition that a block shows whole to the end of the file's own: what the file
-        has more of it goes.  One that holds other definitions may leave some out."""
+        """Match the last line of each definition shown whole to the end of the file's definition, so that the rest of
+        the file's goes.  A definition that contains other definitions does not count, as it may leave some out."""
         original, addresses = self._reading.original, self._reading.addresses
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
@@ -491,13 +491,13 @@ class Rows:
                 self.candidates[last] = self.candidates[last].joined(sorted(ends), WHOLE_WORTH * len(ends))
 
     def _pair_fences(self) -> None:
-        """Let the end of a Markdown fence stand only where a fence ends that the line above may open."""
+        """Let the end of a Markdown fence match only the end of a fence that the line above may open."""
         if self._reading.language != "markdown":
             return
         ends = {fence.opening: fence.closing for fence in find_fences(self._reading.original)}
         above = {j: k for k, j in pairwise(j for j, text in enumerate(self._reading.index.stripped) if text)}
         opened: list[int] | None = None
-        """Where the fence that is open may begin."""
+        """The possible first lines of the open fence."""
         previous: tuple[int, int] | None = None
         for b, i in self._reading.visible:
             fence, found = read_fence(self._texts[i]), self.candidates[i]
@@ -530,19 +530,21 @@ class Rows:
         original = self._reading.original
         opened = [original[j] for j in columns]
         if balance([self._texts[opener]]) > 0 and opened and all(map(_closes_itself, opened)):
-            # What the file opens and closes in one line has no other closing line.
+            # A scope that opens and closes in one line of the file has no closing line.
             self.candidates[closer] = NOTHING
             return
         ends = self._reading.closers[columns]
         if not self.candidates[opener].is_exact or not len(found.columns):
-            # Where the opener has another form, so may the closing line; one that the file has nowhere is changed.
+            # If the opener has another form, so may the closing line.  A closing line that the file lacks is changed.
             found = self._with_other_ends(found, self._texts[closer], ends)
         alone = not len(ends) and same_block and not self._knows_between(opener, closer)
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
 
     def _with_other_ends(self, found: Candidates, text: str, ends: Columns) -> Candidates:
-        """Return the candidates of a closing line, and those of `ends` that close with another sign (`}` for `};`, `}`
-        for `}.freeze` where the file has no such line)."""
+        """Return the candidates of a closing line, and the lines of `ends` that close with another sign (`}` for `};`).
+
+        If the line has no candidates, an end counts that begins with the same bracket, as `}` for `}.freeze`.
+        """
         lines, text = self._reading.original, text.rstrip().rstrip(";,")
         at = len(leading(text)) + 1 if not len(found.columns) else None
         closing = [end for end in ends.tolist() if end < len(lines) and (at is None or not is_branch(lines[end]))]
@@ -556,7 +558,7 @@ class Rows:
 
     @cached_property
     def _signposts(self) -> set[int]:
-        """The blocks that equal a run of the file's lines and have a line that occurs only once in the file."""
+        """The blocks that equal a run of the file's lines, at least one of which occurs only once in the file."""
         index, found = self._reading.index, set()
         for b in range(len(self._reading.snippet.blocks)):
             texts = [text.rstrip() for text in self._reading.block_texts(b)]
@@ -570,7 +572,7 @@ class Rows:
 
     # -- costs -------------------------------------------------------------------------------------------------------
     def _take_cost(self, b: int, i: int, found: Candidates) -> float:
-        """Return the cost of taking line i as new.  A line that the file has is rarely new, above all at a block's
+        """Return the cost of taking line i as new.  A line that the file has is rarely new, least of all at a block's
         edge."""
         if not found.is_exact:
             return INSERT_COST + (TWICE_COST / self.namesakes[i] if i in self.namesakes else 0.0)
@@ -599,7 +601,7 @@ def _closes_itself(line: str) -> bool:
 
 
 def _within(columns: Columns, headers: Columns, ends: Columns) -> npt.NDArray[np.bool_]:
-    """Return, for each column, whether it lies after the header of one of these scopes and not after the scope's end.
+    """Tell, for each column, whether it lies between a scope's header (not included) and its end (included).
 
     `headers` are ascending; `ends[k]` is the furthest end of the scopes up to `headers[k]`.
     """
@@ -612,9 +614,10 @@ def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -
     """Return the best alignment, or a similar one if only that one keeps brackets in pairs.
 
     An alignment most easily mistakes a line that has only brackets: a closing line of new code looks like a closing
-    line of the file, and vice versa.  So the other reading is tried for one such line at a time.  Among the merges that
-    keep brackets in pairs, the one with the fewest changes is taken.  If the best alignment keeps them, only closing
-    lines of new code at the ends of blocks are tried.
+    An alignment most easily mistakes a line that has only brackets: a closing line of new code looks like a closing
+    line of the file, and vice versa.  So one such line at a time is tried the other way.  Among the merges that keep
+    brackets in pairs, the one with the fewest changes is taken.  If the best alignment keeps brackets in pairs, only
+    closing lines of new code at the ends of blocks are tried.
     """
     problem, terrain = rows.rows(), Terrain(reading.index.weights, reading.index.scope_indents)
     known_groups = rows.groups if groups else ()
@@ -658,12 +661,11 @@ def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -
 
 
 def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[int]]:
-    """Yield the rows that may be new although the alignment matches some of them: of each part alone, and of all of
-    them.
+    """Yield sets of rows that may be new although the alignment matches some of them: each part alone, then all parts.
 
-    A part is an end of a block that only lines hold which the file has several times, or a definition that the file
-    does not have.  What adds one more of a series (a call, a test, a step) ends like the one behind it, so the
-    alignment may take it for the new form of that one.
+    A part is a definition that the file does not have.  It may also be an end of a block whose matches are all frequent
+    lines of the file.  A new element of a series (a call, a test, a step) ends like the next one, so the alignment may
+    take it for a changed form of the next one.
     """
     index, original = reading.index, reading.original
     at = {match.row + n: match.column + min(n, match.n_columns - 1) for match in matches for n in range(match.n_rows)}
@@ -674,7 +676,7 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
         block, own = reading.snippet.blocks[b], list(rows_of_block)
         held = {r for r in own if r in exact and index.count(original[at[r]]) == 1}
         for side in (own, own[::-1]):
-            for before, r in pairwise(side):  # The lines beside a held one in the file, too, are held.
+            for before, r in pairwise(side):  # A match next to a sure one is sure too.
                 if before in held and r in exact:
                     low, high = sorted((at[before], at[r]))
                     held.update([r] if not any(index.stripped[low + 1 : high]) else [])
@@ -682,7 +684,7 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
             loose = side[: next((n for n, r in enumerate(side) if r in held), 0)]
             if not is_marked or exact.issuperset(loose):
                 continue
-            # What opens the first new line, is attached to it, or closes the last one is new as well.
+            # A line that opens the first new line, is attached to it, or closes the last one is new as well.
             level = min((indent_of(reading.texts[reading.visible[r][1]]) for r in loose), default=0)
             for r in side[len(loose) :]:
                 text = reading.texts[reading.visible[r][1]]
@@ -710,8 +712,8 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
 
 
 def _maybe_new(reading: ReadSnippet, b: int) -> list[range]:
-    """Return the definitions of a block that the file does not have: by name, or by parameters where functions of one
-    name may differ in these."""
+    """Return the definitions of a block that the file does not have, by name.  In languages with overloading, functions
+    with the same name but other parameters count as new."""
     texts, known = reading.block_texts(b), {*reading.names}
     for text in texts if reading.language in OVERLOADED else ():
         own, name = _parameters(text), header_name(text)
@@ -722,7 +724,7 @@ def _maybe_new(reading: ReadSnippet, b: int) -> list[range]:
 
 
 def _parameters(header: str) -> str:
-    """Tell what stands between the first brackets of a definition's header; "" where they do not close on its line."""
+    """Return the text between the first brackets of a definition's header; empty if they do not close on this line."""
     found = _PARAMETERS.search(header)
     return "".join(found[0].split()) if found else ""
 
@@ -735,8 +737,8 @@ def _read_as_added(
     groups: Sequence[Group],
     chosen: Sequence[Match],
 ) -> tuple[list[Row], Sequence[Match]]:
-    """Return the rows and the alignment in which a block that can only add lines does so, although it has lines similar
-    to some of the file's."""
+    """Return the rows and the alignment with each block that can only add lines read as added, even if its lines are
+    similar to lines of the file."""
     for b, rows_of_block in groupby(range(len(problem)), key=lambda r: reading.visible[r][0]):
         block, found = reading.snippet.blocks[b], list(rows_of_block)
         inside = range(found[0], found[-1] + 1)
@@ -759,7 +761,7 @@ def _read_as_added(
 
 
 def _only_adds(reading: ReadSnippet, inside: range, matches: Sequence[Match]) -> bool:
-    """Tell whether the rows match all lines of the file, but blank ones, from the first to the last that they match."""
+    """Tell whether the rows match every line of the file that is not blank, from their first match to their last."""
     spans = [range(match.column, match.column + match.n_columns) for match in matches if match.row in inside]
     columns = {j for span in spans for j in span}
     between = range(spans[0].start, spans[-1].stop) if spans else range(0)
@@ -767,7 +769,7 @@ def _only_adds(reading: ReadSnippet, inside: range, matches: Sequence[Match]) ->
 
 
 def _n_changes(ops: Sequence[LineOp]) -> int:
-    """Return the number of lines, without blank ones, that go or come."""
+    """Return the number of added and removed lines that are not blank."""
     return sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in ops)
 
 
@@ -795,5 +797,5 @@ def _read_otherwise(reading: ReadSnippet, r: int, row: Row, column: int) -> Row 
 
 
 def marks_place(line: str) -> bool:
-    """Tell whether a line has a letter or digit, or closes something.  A lone sign ("*", "---") may well be new."""
+    """Tell whether a line has a letter or digit, or closes something.  Another sign alone ("*", "---") may be new."""
     return any(map(str.isalnum, line[:200])) or is_closer(line)

@@ -1,8 +1,10 @@
-"""Lazy snippets whose lines carry the signs of a diff (`+`, `-`, blank) but no `@@`.
+"""Reads lazy snippets whose lines carry the signs of a diff (`+`, `-`, blank) without any `@@`.
 
-`is_signed` decides for the snippet as a whole, by what stands in the original with the signs and without them.
-`read_signed` lays context and removed lines on the original by one monotone alignment, then places what stands
-elsewhere (hunks out of order) by itself, and writes.  As in a diff only `-` removes: what nothing mentions stays.
+`is_signed` decides whether a snippet is one: it looks for its lines in the original with and without their signs.
+`read_signed` aligns context and removed lines with the original, all in ascending order.  Then it places hunks that are
+out of order, and writes the merge.  As in a diff, only `-` removes a line: lines that the snippet does not show stay.
+
+Context and removed lines are called quoted.
 """
 
 from __future__ import annotations
@@ -28,15 +30,15 @@ from apply_service.types import LineKind, LineOp, Merge, Way
 EQUAL = (Kind.SAME, Kind.MOVED, Kind.SPACED)
 MIN_EVIDENCE = 0.4
 MIN_REPEATED = 0.6
-"""What added lines must say together to be taken for a repetition of the lines next to them."""
+"""The least sum of `substance` with which added lines count as a repetition of the lines next to them."""
 SKIP_WEIGHT = 0.3
-"""What leaving out an original line inside a hunk costs, relative to dropping it in other snippets."""
+"""The factor for the cost of leaving out an original line inside a hunk, relative to other snippets."""
 MAX_CHAIN = 50
-"""Lines looked at beside added ones."""
+"""The most lines beside added ones that are looked at."""
 MAX_MOVED = 50
-"""A line that occurs more often is looked for at its own indentation only."""
+"""The most places of a line that is also looked for at other indentations."""
 MAX_PLACES = 500
-"""A line that occurs more often does not tell where its hunk stands."""
+"""The most places of a line that helps to tell where its hunk stands."""
 DOUBTS = ("unknown", "repeated", "between", "unquoted", "reindented")
 REASONS = {
     "context_missing": "a quoted line was not found in the file",
@@ -50,12 +52,12 @@ REASONS = {
     "between": "lines that the snippet does not show lie where it adds some",
     "unquoted": "added lines stand without a quoted line that tells their place",
 }
-"""What the features mean that give reason for doubt wherever they are not 0."""
+"""Each feature that is a reason for doubt unless it is 0, and its meaning."""
 DIFF_INFO = ("diff", "patch", "udiff")
 
 
 class _Line(NamedTuple):
-    """A line of a hunk: its number in the update, sign, text without the sign, hunk."""
+    """A line of a hunk: its number in the update, its sign, its text without the sign, and the number of the hunk."""
 
     number: int
     sign: str
@@ -64,28 +66,28 @@ class _Line(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """What a reading decides that the snippet leaves open; the defaults are the likelier."""
+    """What a reading decides when the snippet leaves it open; the defaults are likelier."""
 
     takes_unknown: bool = True
-    """An unsigned line that stands nowhere in the file is new, its sign forgotten; else a misquote to pass over."""
+    """Whether an unsigned line that the file lacks is new, with its sign forgotten; otherwise it is ignored."""
     folds_repeats: bool = True
-    """Added lines equal to the kept lines next to them are those lines."""
+    """Whether added lines that equal the kept lines next to them are those lines."""
 
 
 def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
     """Tell whether the snippet's `+`, `-` and blanks in the first column are signs.
 
-    Signs speak for themselves where a line stands in the file without its first column and not with it; lists
-    (`- item`) and continuation lines stand there as they are.
+    A sign counts if the file has the line without its first column, but not with it.  In lists (`- item`) and in
+    continuation lines, the file has the line with its first column.
     """
     index = LineIndex(original)
     signs = {line[0] for line in update if line[:1] in ("+", "-") and not index.count(line)}
     shown = [line for line in update if line.strip()]
     gone = [line[1:] for line in shown if line[0] == "-"]
     if signs == {"+", "-"} and all(line[0] in signs for line in shown) and all(map(index.count, gone)):
-        return True  # nothing but signs, however little the lines say
+        return True  # every line has a sign, so short lines suffice
     evidence, against, added = 0.0, 0.0, 0.0
-    shows = False  # whether a line of the file came already: what is fenced behind it is the file's own
+    shows = False  # whether a line of the file was shown: a fence below it is the file's
     is_own = False
     for line in update:
         rest = line[1:]
@@ -117,10 +119,10 @@ def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
 
 
 def read_signed(reading: ReadSnippet, update: Sequence[str]) -> list[Proposal]:
-    """Return the readings of a signed snippet, likeliest first, no two with the same text.
+    """Return the readings of a signed snippet, the likeliest first, all with different texts.
 
     Raises:
-        TooLarge: too many lines without a line between them that occurs once.
+        TooLarge: too many lines stand between two lines that occur once.
     """
     reader = _SignedReader(reading.original, update, reading.language, reading.path)
     found: dict[str, Proposal] = {}
@@ -133,7 +135,7 @@ def read_signed(reading: ReadSnippet, update: Sequence[str]) -> list[Proposal]:
 
 
 def _known(index: LineIndex, text: str) -> float:
-    """1 where the line stands in the file as it is, a half where but for its indentation."""
+    """Return 1 if the file has the line as it is, a half if only its indentation differs, else 0."""
     return 1.0 if index.has(text.rstrip()) else 0.5 * (index.count(text) > 0)
 
 
@@ -144,7 +146,7 @@ def _opens_diff(line: str) -> bool:
 
 
 class _SignedReader:
-    """The lines of one snippet and where they may stand in the file."""
+    """The lines of one snippet, and their possible places in the file."""
 
     def __init__(self, original: Sequence[str], update: Sequence[str], language: str | None, path: str | None) -> None:
         self.original = original
@@ -158,11 +160,11 @@ class _SignedReader:
         self.moved: set[int] = set()
         """Lines that stand out of order."""
         self.margin = 1.0
-        """How much less the quoted lines say at the next best place, as a share; the least of all hunks."""
+        """How much less the quoted lines of a hunk say at the next best place, as a share; the least of all hunks."""
         hunk = 0
         for i, ((sign, text), role) in enumerate(zip(signed, roles, strict=True)):
             hunk += role in (Role.MARKER, Role.HINT)
-            is_end = 0 < i == len(update) - 1 and not update[i]  # behind the last line end there is no line
+            is_end = 0 < i == len(update) - 1 and not update[i]  # the text after the last line end is no line
             if role in (Role.CONTENT, Role.BLANK) and not is_end:
                 self.lines.append(_Line(i, sign, text, hunk))
         self.last_hunk = hunk
@@ -170,7 +172,7 @@ class _SignedReader:
 
     # -- signs -------------------------------------------------------------------------------------------------------
     def _sign_widths(self) -> tuple[int, int]:
-        """Return columns in front of context and in front of signed lines, as most lines tell."""
+        """Return the numbers of columns before the text of context lines and of signed lines, as most lines have it."""
         votes = {sign: Counter({1: 1}) for sign in " -+"}
         leads = {leading(line) for line in self.original if line.strip()[:1] not in ("", "*")}
         for line in self.update:
@@ -190,7 +192,7 @@ class _SignedReader:
         return context, 2 if parted and signed[2] > signed[1] else 1
 
     def _split(self, line: str) -> tuple[str, str]:
-        """Sign and text of a line; one that stands in the file only with its first column is unsigned context."""
+        """Return the sign and text of a line.  A line that the file has only as a whole is unsigned context."""
         wide, signed = self.widths
         if line[:1] in ("+", "-"):
             text = line[2:] if signed == 2 and line[1:2] == " " else line[1:]
@@ -205,7 +207,7 @@ class _SignedReader:
         texts = list(self.texts)
         first = next((i for i, line in enumerate(texts) if line.strip()), 0)
         if texts and _opens_diff(texts[first]) and not self.index.count(texts[first]):
-            texts[first] = "```markdown"  # in a Markdown file, too, this fence is none of the file's
+            texts[first] = "```markdown"  # so that this fence is not the file's even in Markdown
         roles = classify(texts, self.original, language=language, path=path)
         for i, (sign, text) in enumerate(zip(signs, texts, strict=True)):
             is_code = sign == "+" and (not is_marker(text) or ONLY_ELLIPSIS.match(strip_comment(text).core))
@@ -235,16 +237,16 @@ class _SignedReader:
         return found
 
     def kind_at(self, k: int, column: int) -> Kind | None:
-        """Return how equal a line is to that of the file; None where it is not."""
+        """Return how closely line k agrees with the file's line at `column`; None if `column` is no place for it."""
         found = self.found[k]
         return found.kind_at(column) if column in found.columns else None
 
     def is_equal(self, k: int) -> bool:
-        """Tell whether the line stands in the file but for white space."""
+        """Tell whether the file has the line, ignoring white space."""
         return bool(self.found[k].kinds) and min(self.found[k].kinds) <= Kind.SPACED
 
     def _lay(self, lines: Sequence[int], used: Iterable[int] = ()) -> dict[int, int]:
-        """Return the column of each of these lines that has one; columns in use belong to other lines."""
+        """Return the columns of those of the lines that have a place.  Columns in `used` are taken."""
         free = np.ones(len(self.original), bool)
         free[list(used)] = False
         rows: list[Row] = []
@@ -264,11 +266,11 @@ class _SignedReader:
         return {lines[match.row]: match.column for match in align(rows, terrain)}
 
     def _worth(self, columns: Iterable[int]) -> float:
-        """Return what lines that have a place say together."""
+        """Return the sum of `substance` of the lines that the file has."""
         return sum(substance(self.lines[k].text.strip()) for k in columns if self.is_equal(k))
 
     def _lay_all(self) -> dict[int, int]:
-        """Return columns by line."""
+        """Return the column of every quoted line that has a place."""
         rows = list(self.found)
         columns = self._lay(rows)
         late: list[list[int]] = []
@@ -290,7 +292,7 @@ class _SignedReader:
             columns |= found
         quoting = {self.lines[k].hunk for k in columns if self.lines[k].text.strip()}
         columns = {k: column for k, column in columns.items() if self.lines[k].hunk in quoting}
-        # Quoted lines that stand nowhere, where the file has just as many between the lines quoted around them.
+        # Quoted lines that the file lacks match the file's lines between their neighbours, if there are equally many.
         solid = [k for k in self.found if self.lines[k].text.strip()]
         filled: dict[int, int] = {}
         for is_laid, group in groupby(solid, key=columns.__contains__):
@@ -305,7 +307,7 @@ class _SignedReader:
             if len(hole) == len(run):
                 filled.update(zip(run, hole, strict=True))
         columns |= filled
-        # Of several blank lines those count that stand right above the next line.
+        # If several blank lines fit, the one right above the next line counts.
         used, below = set(columns.values()), None
         for k in sorted(columns, reverse=True):
             next_to = -1 if below is None or self.lines[below].hunk != self.lines[k].hunk else columns[below] - 1
@@ -317,7 +319,7 @@ class _SignedReader:
         return columns
 
     def alternatives(self) -> list[tuple[dict[int, int], _Choice]]:
-        """Return places and choices of the readings, likeliest first."""
+        """Return places and choices of the readings, the likeliest first."""
         columns, plain = self._lay_all(), _Choice()
         self.rivals = self._rival_shifts(columns)
         ways = [(columns, plain)]
@@ -328,7 +330,7 @@ class _SignedReader:
         return [*ways, (columns, _Choice(takes_unknown=False)), (columns, _Choice(folds_repeats=False))]
 
     def _rival_shifts(self, columns: Mapping[int, int]) -> dict[int, int]:
-        """By changed hunk, how far off it would stand as well between its neighbours; 0 where nowhere."""
+        """Return, by hunk, the shift to another place between its neighbours that fits as well; 0 if there is none."""
         shifts: dict[int, int] = {}
         lines: defaultdict[int, list[int]] = defaultdict(list)
         for k in columns:
@@ -356,7 +358,7 @@ class _SignedReader:
 
 
 class _Writer:
-    """One reading: the lines of the snippet, each with its place, made into operations."""
+    """One reading: turns the lines of the snippet and their places into operations."""
 
     def __init__(self, reader: _SignedReader, columns: Mapping[int, int], choice: _Choice) -> None:
         self._reader = reader
@@ -369,7 +371,7 @@ class _Writer:
         self._doubts: Counter[str] = Counter()
 
     def write(self) -> tuple[Merge, tuple[str, ...], dict[str, float]]:
-        """Return the operations; the update's lines, their signs off and re-indented; and how they fit the file."""
+        """Return the operations, the update's lines without signs and re-indented, and features of how they fit."""
         inserts: defaultdict[int, list[int]] = defaultdict(list)
         for _, group in groupby(range(len(self._lines)), key=lambda k: self._lines[k].hunk):
             hunk = list(group)
@@ -406,7 +408,7 @@ class _Writer:
         return Merge(ordered), tuple(self._texts), features
 
     def _reindent(self, hunk: Sequence[int]) -> None:
-        """Brings the hunk's lines to the indentation at which its quoted lines stand in the file."""
+        """Bring the hunk's lines to the indentation that its quoted lines have in the file."""
         columns, reader = self._columns, self._reader
         quoted = [k for k in hunk if k in columns and self._lines[k].text.strip()]
         votes = Counter(
@@ -416,7 +418,7 @@ class _Writer:
         )
         shifted = list(hunk)
         if 2 * sum(n for (ours, theirs), n in votes.items() if ours == theirs) >= votes.total():
-            # Signs may stand in the place of a blank, beside context that has none: then all removed lines are off.
+            # A sign may replace a blank while context lines have no column for signs.  Then all removed lines are off.
             shifted = [k for k in hunk if self._lines[k].sign != " "]
             removed = [k for k in quoted if self._lines[k].sign == "-" and reader.kind_at(k, columns[k]) in EQUAL]
             votes = Counter((leading(self._lines[k].text), leading(self._original[columns[k]])) for k in removed)
@@ -430,13 +432,14 @@ class _Writer:
 
     # -- added lines -------------------------------------------------------------------------------------------------
     def _runs(self, hunk: Sequence[int]) -> list[tuple[int, list[int]]]:
-        """Return the hunk's new lines in runs, each with the original line that it goes in front of."""
+        """Return the hunk's new lines in runs, as (original line, run).  Each run goes right above its original
+        line."""
         anchors = [k for k in hunk if k in self._columns]
         new = self._new_lines(hunk)
         if not anchors:
             if not new:
                 return []
-            # Blank lines only where they part it from others.
+            # Blank lines are added only to separate the new lines from others.
             place = self._free_place(hunk, new)
             if place and self._original[place - 1].strip():
                 new = [k for k in hunk if k < new[0] and not self._lines[k].text.strip()] + new
@@ -450,7 +453,7 @@ class _Writer:
         return [(self._place(above, below, run), run) for above, below, run in near]
 
     def _new_lines(self, hunk: Sequence[int]) -> list[int]:
-        """Added lines, and the unsigned ones among them that stand nowhere."""
+        """Return the added lines of a hunk, and its unsigned lines that count as added since the file lacks them."""
         reader = self._reader
         new = {k for k in hunk if self._lines[k].sign == "+"}
         for k in hunk:
@@ -468,7 +471,7 @@ class _Writer:
         return sorted(new)
 
     def _place(self, above: Sequence[int], below: Sequence[int], run: Sequence[int]) -> int:
-        """Return where between the quoted lines above and below a run goes."""
+        """Return where a run goes between the quoted lines above and below it."""
         columns = self._columns
         if not above or not below:
             return columns[above[-1]] + 1 if above else columns[below[0]]
@@ -483,7 +486,7 @@ class _Writer:
         return end if late and self._lines[above[-1]].sign != "-" else start
 
     def _chain(self, anchors: Sequence[int]) -> int:
-        """Return how many quoted lines stand in the file one beside the other, from the first on."""
+        """Return how many of the quoted lines, from the first on, stand next to one another in the file."""
         length = 1
         for one, other in pairwise(anchors):
             low, high = sorted((self._columns[one], self._columns[other]))
@@ -493,8 +496,8 @@ class _Writer:
         return length
 
     def _free_place(self, hunk: Sequence[int], new: Sequence[int]) -> int:
-        """Return where a hunk goes that quotes nothing: first, last, or at the end of the scope that the hunk before
-        opens."""
+        """Return where a hunk without quoted lines goes: at the start, at the end, or at the end of the scope that the
+        previous hunk opens."""
         n = len(self._original)
         before = [c + 1 for k, c in self._columns.items() if k < hunk[0]]
         after = [c for k, c in self._columns.items() if k > hunk[-1]]
@@ -517,7 +520,7 @@ class _Writer:
         return place
 
     def _unrepeated(self, at: int, run: list[int]) -> list[int]:
-        """Return the run without lines that repeat the kept lines in front of it or behind it."""
+        """Return the run without the lines at its ends that repeat the kept lines beside it."""
         texts = [self._texts[self._lines[k].number].rstrip() for k in run]
         near = min(len(run), MAX_CHAIN)
         stop = min(at + near, len(self._original))

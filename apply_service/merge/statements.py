@@ -1,6 +1,6 @@
-"""Lines put together into statements, and how much two of them say the same.
+"""Groups lines into statements, and measures how similar two statements are.
 
-By brackets and comment signs alone, so that it works on fragments and in any language.
+It looks only at brackets and comment signs, so that it works on fragments and in any language.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from apply_service.text.lines import indent_of
 from apply_service.text.markers import strip_comment
 
 MAX_STATEMENT = 40
-"""Lines of one statement that brackets hold together."""
+"""The most lines of one statement."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 QUOTES = str.maketrans({"'": '"', "`": '"', "“": '"', "”": '"', "‘": '"', "’": '"'})
 _SAYING = re.compile(r"\w+|[^\w\s\"'`“”‘’;()\[\]{},:-]")
 
 _IMPORT = re.compile(r"^\s*(?:import|from|use|pub use|using|export \{|const .*\brequire\()")
 _NAMES = re.compile(r"^\s*(?:import\b[^(){}=]*|export\s+(?:type\s+)?|(?:pub\s+)?use\s[\w:]*::)\{[^{}]*$")
-"""The first line of a list of names in curly brackets that goes on below."""
+"""The first line of a list of names in curly brackets that continues on the next line."""
 _QUOTED = re.compile(r"(?:from\s*)?(?:\"[^\"]*\"|'[^']*')")
 _LISTED = re.compile(r"\{([^{}]*)\}")
 _WORD = re.compile(r"\w+")
@@ -36,18 +36,18 @@ class Statement(NamedTuple):
     start: int
     stop: int
     kind: str
-    """`code`, `comment` or `text` (inside a string of several lines)."""
+    """`code` or `comment`."""
 
 
 @lru_cache(maxsize=65536)
 def tokens(text: str) -> tuple[str, ...]:
-    """Return words and signs of a text, quotes of all kinds alike."""
+    """Return the words and signs of a text.  Quotes of all kinds are equal."""
     return tuple(_TOKEN.findall(text.translate(QUOTES)))
 
 
 @lru_cache(maxsize=65536)
 def essence(text: str) -> tuple[str, ...]:
-    """Return the tokens that say something: without quotes, semicolons, and commas before a closing bracket."""
+    """Return the tokens that carry meaning: no quotes, no semicolons, and no commas before a closing bracket."""
     found = [token for token in tokens(text) if token not in ('"', ";")]
     kept = []
     for k, token in enumerate(found):
@@ -59,7 +59,7 @@ def essence(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65536)
 def gist(text: str) -> tuple[str, ...]:
-    """Return the essence without brackets, commas and the dashes of lists: what stays where the layout changes."""
+    """Return the essence without brackets, commas and list dashes, so that a new layout does not change it."""
     return tuple(_SAYING.findall(text))
 
 
@@ -68,13 +68,15 @@ def _depth(line: str) -> int:
 
 
 def goes_on(line: str) -> bool:
-    """Tell whether the line continues the one above: it begins with a call or an operator."""
+    """Tell whether the line continues the one above, as it begins with a call or an operator."""
     return line.lstrip().startswith((".", "?.", "&& ", "|| ", "? ", ": ", "|> ", "->", "| ")) and "..." not in line
 
 
 def statements(lines: Sequence[str]) -> list[Statement]:
-    """Return lines that are not blank, put together: what round and square brackets hold, and comments of several
-    lines, each up to the sign that ends it."""
+    """Return the statements of the lines; blank lines belong to none.
+
+    Lines inside round or square brackets form one statement, and so do the lines of a comment.
+    """
     found: list[Statement] = []
     i = 0
     while i < len(lines):
@@ -109,7 +111,7 @@ def statements(lines: Sequence[str]) -> list[Statement]:
 
 
 def likeness(left: Sequence[str], right: Sequence[str], *, same_kind: bool = True) -> float:
-    """Return how much two essences have in common, 1 where they are equal; `right` may leave out part of `left`."""
+    """Return how similar two essences are, from 0 to about 1; `right` may leave out part of `left`."""
     if not left or not right:
         return 0.0
     if left == right:
@@ -121,7 +123,7 @@ def likeness(left: Sequence[str], right: Sequence[str], *, same_kind: bool = Tru
 
 @lru_cache(maxsize=16384)
 def imported(line: str) -> frozenset[str]:
-    """Return the names that a line of imports binds, as far as its words tell."""
+    """Return the names that an import line binds, as far as its words tell."""
     if not _IMPORT.match(line):
         return frozenset()
     text = _QUOTED.sub("", line)
@@ -136,7 +138,7 @@ def imported(line: str) -> frozenset[str]:
 
 
 def imports_more(old: str, new: str) -> bool:
-    """Tell whether an import of one line imports what `old` does, from the same source, and more."""
+    """Tell whether `new` imports all names that `old` does from the same source, and more.  Both are import lines."""
     names = imported(new)
     return imported(old) < names and bool(imported(old)) and _source(old, names) == _source(new, names)
 

@@ -1,9 +1,11 @@
-"""Twins: other places of the file that a changed block fits as well as the one where it was put.
+"""Finds twins: other places of the file that a changed block fits as well as the one where it was put.
 
-Judges a finished merge.  A block fits a place if the file has there all lines that the block shows unchanged, but for
-blanks at their ends, and if what it replaces there is as like its new lines as what it replaces here.  What tells one
-place from the others is a header that the snippet shows above the block, the order of the blocks, or a word.  Nothing
-that was learnt counts here.
+It judges a finished merge.  A block fits a place if it meets two conditions.  The file has all lines there that the
+block shows unchanged, ignoring blanks at their ends.  And the lines that the block would replace there are as similar
+to its new lines as those that it replaces here.  A header above the block, the order of the blocks, or a word can rule
+a place out.  No fitted numbers are used.
+
+The held lines of a block are the file's lines that fix its place.
 """
 
 from __future__ import annotations
@@ -24,19 +26,19 @@ from apply_service.text.markers import Role
 from apply_service.types import LineOp, Merge
 
 MAX_COMPARED = 200
-"""Places of one line that are compared."""
+"""The most places of one line that are compared."""
 MAX_PLACES = 5
-"""Equal places that are readings; of more only the lines are told."""
+"""Fewer equal places than this become readings; of more, only the lines are named."""
 MAX_TWINS = 12
-"""Lines of equal places that are told."""
+"""The most lines of equal places that are named."""
 SLACK = 2
-"""How many lines more than here a block may replace at another place."""
+"""How many more lines a block may replace at another place than here."""
 AS_LIKE = 5.0
-"""Two replaced stretches are as like the new lines if their similarities (0 to 100) differ by no more."""
+"""The largest difference of two similarities (0 to 100) that count as equal."""
 MIN_LIKE = 60.0
-"""The least similarity of a replaced line to the new one, where the block shows nothing else."""
+"""The least similarity of a replaced line to the new one, if the block shows nothing else."""
 _WORD = re.compile(r"`(\w+)`|(\w+)\(|[^\W\d]\w{2,}")
-"""A short word counts as a name only in backticks or before a bracket."""
+"""Names in a text.  A word of fewer than three letters counts only in backticks or before a bracket."""
 _ANY_WORD = re.compile(r"\w+")
 COMMON = frozenset(
     ("the", "and", "for", "with", "from", "into", "this", "that", "its", "rest", "code", "existing", "unchanged",
@@ -44,15 +46,18 @@ COMMON = frozenset(
      "lines",
      "previous", "above", "below", "more", "new", "add", "function", "class", "method", "test")
 )  # fmt: skip
-"""Words that name nothing, as markers and sentences around code have them."""
+"""Words of markers and sentences around code that name nothing."""
 MIN_REMOVED = 4
-"""The least lines that go and come where another place needs one changed line."""
+"""If another place needs just one changed line, it counts from this number of added and removed lines here on."""
 _HEADING = re.compile(r"(#{1,6})\s|\[")
 
 
 class Twin(NamedTuple):
-    """Another place of a changed block: its first line of the file, and the merge with the block there; None where
-    that merge can't be written without a guess.  `is_named`: words name this place, and not the one that was taken."""
+    """Another place of a changed block: its first line in the file, and the merge with the block there.
+
+    `ops` is None if that merge can't be written without a guess.  `is_named`: words name this place, and not the one
+    that was taken.
+    """
 
     line: int
     ops: Merge | None
@@ -60,14 +65,14 @@ class Twin(NamedTuple):
 
 
 class _Part:
-    """A block that changes something: the operations `start:stop` of a merge."""
+    """A block that changes something, as the operations `start:stop` of a merge."""
 
     def __init__(
         self, reading: ReadSnippet, ops: Merge, span: tuple[int, int], rows: Sequence[int], *, shows_old: bool
     ) -> None:
         self.lines, self.index = reading.original, reading.index
         self.rows = [] if shows_old else [(i, reading.texts[i]) for i in rows]
-        """The block's lines, by their numbers in the update."""
+        """The block's lines, each with its number in the update."""
         start, stop = span
         self.ops, self.start, self.stop = ops, start, stop
         self.own = ops[start:stop]
@@ -77,18 +82,18 @@ class _Part:
         self.shows_lines = bool(shown)
         gone = [op.original_line for op in self.own if op.kind == "drop" and op.text.strip()]
         self.held = [j for j in shown or gone if j is not None]
-        """The lines of the file that say where the block goes: those that it shows, or else those that it replaces."""
+        """The lines of the file that fix the block's place: those that it shows, or else those that it replaces."""
         self.closes_only = all(is_closer(self.lines[j]) for j in self.held)
         names = [{header_name(op.text) for op in self.own if op.kind == kind} - {None} for kind in ("drop", "take")]
         self.names = names[0] & names[1]
-        """What the block defines again."""
+        """The names of definitions that the block replaces by new ones."""
         above = (op.original_line for op in reversed(ops[: start + 1]) if op.original_line is not None)
         self.at = self.held[0] if self.held else next(above, 0)
         """A line of the file where the block was put."""
 
     @cached_property
     def new(self) -> list[str]:
-        """The new lines below each held line, up to the next one."""
+        """The new lines below each held line and above the next one."""
         found: dict[int, list[str]] = {j: [] for j in self.held}
         at = None
         for op in self.own:
@@ -98,7 +103,7 @@ class _Part:
         return ["\n".join(texts) for texts in found.values()]
 
     def places(self) -> Iterator[list[int]]:
-        """Yield the lines that stand for the held ones at every other place of the file."""
+        """Yield the lines that correspond to the held ones at every other place of the file."""
         if not self.shows_lines and len(self.held) == 1 and self.new[0] and "\n" not in self.new[0]:
             yield from self._like_places()
             return
@@ -113,12 +118,12 @@ class _Part:
                     yield there
 
     def _defines_as_much(self, there: Sequence[int]) -> bool:
-        """Tell whether the names that the block defines again are defined there too."""
+        """Tell whether the definitions that the block replaces exist there too, by name."""
         low, high = there[0] - self.held[0] + self.span[0], there[-1] - self.held[-1] + self.span[-1] + 1
         return self.names <= {header_name(line) for line in self.lines[max(0, low) : high]}
 
     def _like_places(self) -> Iterator[list[int]]:
-        """Yield the lines that a single new line, without any line beside it, may replace as well."""
+        """Yield each line that a block of one new line may replace as well."""
         new, here = self.new[0].strip(), self.index.stripped[self.held[0]]
         least = max(MIN_LIKE, fuzz.ratio(new, here))
         for _, _, j in process.extract(
@@ -128,8 +133,8 @@ class _Part:
                 yield [j]
 
     def _follow(self, n: int, j: int, step: int) -> list[int] | None:
-        """Return the places of the held lines before or behind number `n`, which stands at line `j`; None if one
-        lacks."""
+        """Return the places of the held lines after number `n`, or before it if `step` is negative.  None if one is
+        missing.  Number `n` stands at line `j`."""
         found = []
         beyond = range(n, len(self.held) - 1) if step > 0 else range(n, 0, -1)
         for k in beyond:
@@ -144,15 +149,15 @@ class _Part:
         return found
 
     def _is_as_like(self, there: Sequence[int]) -> bool:
-        """Tell whether what the block replaces there is as like its new lines as what it replaces here."""
+        """Tell whether the lines that the block replaces there are as similar to its new lines as those here."""
         moves = any(self.lines[j] != self.lines[k] for j, k in zip(self.held, there, strict=True))
         if self.closes_only and moves and not self._replaces(there):
-            return False  # an indentation is all that a closing line says
+            return False  # a closing line tells nothing but its indentation
         for (a, b), (c, d), new in zip(pairwise(self.held), pairwise(there), self.new, strict=False):
             here, other = ("\n".join(filter(str.strip, self.lines[x + 1 : y])) for x, y in ((a, b), (c, d)))
             if here == other:
                 continue
-            # A removal where nothing stands is another edit, and so are new lines unlike those that they would replace.
+            # It is another edit if nothing is removed there, or if new lines are unlike those that they would replace.
             if not (other or new):
                 return False
             if new and fuzz.ratio(new, other) < (fuzz.ratio(new, here) - AS_LIKE if here else MIN_LIKE):
@@ -160,13 +165,16 @@ class _Part:
         return self._defines_as_much(there)
 
     def _replaces(self, there: Sequence[int]) -> bool:
-        """Tell whether the block replaces something both here and there, each time between two held lines."""
+        """Tell whether the block replaces something between two held lines, both here and there."""
         pairs = zip(pairwise(self.held), pairwise(there), strict=True)
         return any(any(map(str.strip, self.lines[a + 1 : b])) and c + 1 < d for (a, b), (c, d) in pairs)
 
     def rigid_places(self) -> Iterator[int]:
-        """Yield the lines of the file from which on the block stands as it is but for a few lines: no more than what
-        goes and comes where it was put, and none that it is held by here and that the file has once."""
+        """Yield the lines of the file from which on the block stands almost unchanged.
+
+        At most half as many lines may differ there as the merge changes here.  The block does not leave a line
+        that the file has once.
+        """
         solid = [n for n, (_, text) in enumerate(self.rows) if text.strip()]
         cost = sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in self.own)
         most = max(1, cost // 2)
@@ -177,7 +185,7 @@ class _Part:
             if n_equal < max(2, len(solid) - most) or not 0 <= at <= len(self.lines) - len(self.rows):
                 continue
             others = [n for n in solid if not self._is_equal(n, at + n)]
-            # A line that is held at the price of a removal, where one line would change there, is no hold.
+            # A line does not hold the block if it costs a removal here, while there a single line would change.
             is_held = any(j != at + n for n, j in once) and cost > 0 and not (len(others) == 1 and cost >= MIN_REMOVED)
             is_here = any(here.get(self.rows[n][0]) == at + n for n in solid) and cost > 0
             says = any(n not in others and not is_closer(self.rows[n][1]) for n in solid)
@@ -191,7 +199,7 @@ class _Part:
         return 0 <= j < len(self.lines) and self.rows[n][1].strip() == self.index.stripped[j]
 
     def laid(self, at: int) -> Merge | None:
-        """Return the merge with the block laid on the file from line `at` on."""
+        """Return the merge with the block written over the file from line `at` on."""
         equal = next(n for n, (_, text) in enumerate(self.rows) if text.strip() and self._is_equal(n, at + n))
         old, new = leading(self.rows[equal][1]), leading(self.lines[at + equal])
         block = list[LineOp]()
@@ -204,8 +212,8 @@ class _Part:
         return self._with(block, range(at, at + len(self.rows)))
 
     def moved(self, there: Sequence[int]) -> Merge | None:
-        """Return the merge with the block at another place; None where the lines there are apart otherwise, or another
-        change touches them."""
+        """Return the merge with the block at another place; None if the held lines have other distances there, or if
+        another change touches that place."""
         by = there[0] - self.held[0]
         if any(k - j != by for j, k in zip(self.held, there, strict=True)) or not self.span[0] + by >= 0:
             return None
@@ -228,8 +236,8 @@ class _Part:
         return self._with(block, range(self.span[0] + by, self.span[-1] + by + 1))
 
     def _with(self, block: Sequence[LineOp], covered: range) -> Merge | None:
-        """Return the merge with the block in the place of these lines, and not where it was; None where others touch
-        them."""
+        """Return the merge with the block in place of the `covered` lines and no longer where it was; None if other
+        changes touch them."""
         stay = [LineOp("keep", j, None, self.lines[j]) for j in self.span]
         rest = [*self.ops[: self.start], *stay, *self.ops[self.stop :]]
         inside = [k for k, op in enumerate(rest) if op.original_line is not None and op.original_line in covered]
@@ -239,9 +247,11 @@ class _Part:
 
 
 def find_twins(reading: ReadSnippet, ops: Merge, words: str = "", *, shows_old: bool = False) -> list[Twin]:
-    """Return the other places of all changed blocks of a merge, block by block; where words name some of them, only
-    these. `words`: what is said beside the snippet.  `shows_old`: the snippet shows the lines that go, as a diff
-    does."""
+    """Return the other places of all changed blocks of a merge, block by block.
+
+    If words name some places of a block, only these count.  `words`: the text beside the snippet.  `shows_old`: the
+    snippet shows the removed lines, as a diff does.
+    """
     parts = _changed_parts(reading, ops, shows_old=shows_old)
     roles, texts = reading.snippet.roles, reading.snippet.texts
     marked = (text for text, role in zip(texts, roles, strict=True) if role not in (Role.CONTENT, Role.BLANK))
@@ -269,7 +279,7 @@ def _words(text: str) -> set[str]:
 
 
 def _changed_parts(reading: ReadSnippet, ops: Merge, *, shows_old: bool) -> list[_Part]:
-    """Return the blocks that change something, each with all of its changes; all blocks where nothing changes."""
+    """Return the blocks that change something, each with all of its changes; all blocks if nothing changes."""
     block_of = {i: b for b, block in enumerate(reading.snippet.blocks) for i in block.lines}
     places: dict[int, list[int]] = {}
     for k in ops.shown:
@@ -292,7 +302,7 @@ def _changed_parts(reading: ReadSnippet, ops: Merge, *, shows_old: bool) -> list
 
 
 def _names(line: str) -> set[str]:
-    """Return the words of the name of the scope that a line opens."""
+    """Return the words in the name of the scope that a line opens."""
     return set(_ANY_WORD.findall((header_name(line) or "").lower())) - COMMON
 
 
@@ -319,8 +329,11 @@ def _twins_of(reading: ReadSnippet, part: _Part, parts: Sequence[_Part], said: C
 
 
 def _bounds(reading: ReadSnippet, part: _Part, parts: Sequence[_Part]) -> tuple[int, int]:
-    """Return the lines of the file between which the block may stand: other changed blocks, lines that are shown and
-    that the file has once, and definitions that the markers beside the block name."""
+    """Return the lines of the file between which the block must stay.
+
+    The bounds are other changed blocks, shown lines that the file has once, and definitions named by markers beside the
+    block.
+    """
     lines, low, high = reading.original, 0, len(reading.original)
     for other in parts:
         if other.span and other.start < part.start:
@@ -362,8 +375,11 @@ def _scopes(reading: ReadSnippet, j: int) -> list[int]:
 
 @lru_cache(maxsize=4)
 def _parents(lines: Sequence[str], levels: Sequence[int], language: str) -> list[int]:
-    """Return, for each line the one that opens the scope around it, -1 where there is none: by indentation, in files of
-    sections by headings.  A closing line and a further branch stand inside what they close or continue."""
+    """Return the line that opens the scope around each line, or -1 if there is none.
+
+    Scopes follow from indentation, or from headings in files with sections.  A closing line stands inside the scope
+    that it closes, and a further branch inside the one that it continues.
+    """
     found, open_lines = list[int](), list[tuple[int, int]]()
     for j, line in enumerate(lines):
         level = levels[j]
@@ -389,7 +405,7 @@ def _at_margin(text: str, old: str, new: str) -> str:
 
 
 def few_twins(twins: Sequence[Twin]) -> list[Merge]:
-    """Give the merges of the other places, the most like the taken one first; none where there are too many."""
+    """Return the merges of the other places, the one most like its replaced lines first; none if there are too many."""
     known = sorted((twin.ops for twin in twins if twin.ops is not None), key=_how_like, reverse=True)
     if len(twins) >= MAX_PLACES:
         known = [ops for ops in known if _how_like(ops) > _how_like(known[0]) - AS_LIKE]
@@ -397,7 +413,7 @@ def few_twins(twins: Sequence[Twin]) -> list[Merge]:
 
 
 def tell_twins(twins: Sequence[Twin]) -> str:
-    """Tell the lines of equal places."""
+    """Return a sentence that names the lines of equal places."""
     lines = sorted({twin.line + 1 for twin in twins})
     more = f" and {len(lines) - MAX_TWINS} more" if len(lines) > MAX_TWINS else ""
     told = ", ".join(map(str, lines[:MAX_TWINS]))
@@ -405,6 +421,6 @@ def tell_twins(twins: Sequence[Twin]) -> str:
 
 
 def _how_like(ops: Merge) -> float:
-    """Return how like the new lines of a merge are to those that they replace (0 to 100), all changes together."""
+    """Return how similar the new lines of a merge are to those that they replace (0 to 100), all changes together."""
     old, new = ("\n".join(ops[k].text for k in ops.shown if ops[k].kind == kind) for kind in ("drop", "take"))
     return fuzz.ratio(old, new)

@@ -1,8 +1,9 @@
 """Variants: other readings of a snippet that are small changes to a finished merge.
 
-A snippet does not say which differences from the file are careless, whether a new line stands for the hidden line
-beside it, where a scope ends that it shows in part, or whether a blank line belongs to it.  Each function here answers
-one such question in another way and gives the merge that follows.
+A snippet leaves questions open.  Which differences from the file are careless?  Does a new line replace the hidden line
+beside it?  Where does a scope end that it shows in part?  Does a blank line belong to it?  Each function here answers
+one of them in another way and gives the merge that follows.  A line of the file is hidden if the snippet does not show
+it.
 """
 
 from __future__ import annotations
@@ -58,30 +59,29 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
     ("all+gaps", LOOSE | {"comment"}, True, "all"),
 )
 RETOUCHED = frozenset({"literal", "format", "loose", "all"})
-"""Policies whose merges get every retouch as well."""
+"""Policies for which all other changes to the merge are tried as well."""
 REACH = 40
 """The most hidden lines on each side of a change that are compared with its new lines."""
 MIN_ALIKE = 0.5
 MIN_SPELT = 90
 """The likeness (0 to 100) of two spellings of one name."""
 MAX_CUT = 20
-"""The most lines beyond an edge of the snippet that may go without a word."""
+"""The most lines beyond an edge of the snippet that may be removed although no marker mentions them."""
 MIN_SAME = (0.5, 0.8)
-"""The shares of their lines that a definition has in common with another one whose new name it may be: each is a
-reading."""
+"""The least shares of lines that a definition has in common with one that it may rename.  Each gives a reading."""
 MAX_RENEWED = 4
-"""The most changes of a merge that are read one at a time."""
+"""The most changes of a merge that are tried one at a time."""
 _KEY = re.compile(r"^\W*([\w.@$-]{2,})\s*(?:[:=({]|$)")
 _JUMP = re.compile(r"\s*(return|throw|raise|break|continue|goto)\b")
 _NAME = re.compile(r"[\w.$-]{3,}")
 _WORD = re.compile(r"[^\W\d]\w+")
 _REMOVED = re.compile(r"\b(?:removed?|removes|deleted?|dropped|gone)\b", re.IGNORECASE)
 MAX_OTHERS = 8
-"""Merges that `other_merges` gives."""
+"""The most merges that `other_merges` returns."""
 FAR = 60
-"""Lines beside new ones that these may stand for."""
+"""The most lines beside new ones that these may replace."""
 Change = tuple[int, int, tuple[LineOp, ...]]
-"""Other operations in the place of those from the first number to before the second."""
+"""Operations that replace those from the first number up to, but not including, the second."""
 
 
 # -- carelessness ------------------------------------------------------------------------------------------------------
@@ -150,8 +150,8 @@ def stub_headers(reading: ReadSnippet) -> set[int]:
 
 # -- new lines for hidden ones -----------------------------------------------------------------------------------------
 def renewed_at_changes(ops: Merge) -> list[set[int]]:
-    """Return the hidden lines of the statements that the new ones beside them may replace, for each change beside which
-    there are some."""
+    """Return, for each change, the hidden lines of the statements that its new lines may replace.  Changes without such
+    lines are left out."""
     found: list[set[int]] = []
     for start, stop in ops.changed:
         gone: set[int] = set()
@@ -178,8 +178,8 @@ def _without(ops: Merge, gone: Collection[int]) -> Merge:
 def _hidden(ops: Merge, places: range, *, passes_blanks: bool) -> list[int]:
     """Return the hidden lines beside a change, in order, up to the first line that is shown or blank.
 
-    `passes_blanks`: blank lines right beside the change do not count: a block has one place for a jump, a file one for
-    an import.
+    `passes_blanks`: ignore blank lines right beside the change.  Jumps and imports need this, as a block has one place
+    for a jump, and a file has one for imports.
     """
     found: list[int] = []
     for k in places:
@@ -206,7 +206,7 @@ def _renewed(ops: Merge, hidden: Sequence[int], new: Sequence[str], *, is_above:
     for one in statements(lines):
         if parts and one.start < parts[-1].stop:
             continue
-        # What stands in parentheses belongs to the statement that opens and closes them.
+        # Lines inside parentheses belong to the statement around them.
         stops = (k for k in range(one.stop, len(lines) + 1) if sum(surplus(lines[one.start : k])[:2]) <= 0)
         parts.append(range(one.start, next(stops, one.stop)))
     left = list(new)
@@ -221,7 +221,7 @@ def _renewed(ops: Merge, hidden: Sequence[int], new: Sequence[str], *, is_above:
 
 
 def is_namesake(old: str, new: str) -> bool:
-    """Tell whether `new` may be the new form of the statement `old`."""
+    """Tell whether `new` may be a changed form of the statement `old`."""
     if indent_of(old) != indent_of(new) or old == new:
         return False
     comments = [strip_comment(text).is_comment for text in (old, new)]
@@ -244,8 +244,8 @@ def is_namesake(old: str, new: str) -> bool:
 
 # -- scopes that the snippet closes ------------------------------------------------------------------------------------
 def close(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
-    """Return the merge without the hidden rest of a scope, if the snippet opens it and its next marker stands outside
-    it."""
+    """Return the merge without the hidden rest of each scope that the snippet opens, if its next marker stands outside
+    the scope."""
     out = list(ops)
     for start, stop in ops.hidden:
         if start == 0:
@@ -280,10 +280,10 @@ def _margin_below(reading: ReadSnippet, ops: Merge, start: int) -> int | None:
 
 # -- definitions under a new name --------------------------------------------------------------------------------------
 def rename(reading: ReadSnippet, ops: Merge, share: float) -> Merge:
-    """Return the merge in which each new definition takes the place of the hidden one that has this share of its
+    """Return the merge in which each new definition replaces the hidden one that shares at least this part of its
     lines."""
     out: dict[int, list[LineOp]] = {}
-    """What stands in the place of some of the operations."""
+    """The lists that replace single operations."""
     for start, stop in ops.changed:
         new = [k for k in range(start, stop) if ops[k].kind == "take"]
         for span in new_definitions([ops[k].text for k in new], reading.names):
@@ -303,12 +303,14 @@ def rename(reading: ReadSnippet, ops: Merge, share: float) -> Merge:
 
 
 def same_hidden(reading: ReadSnippet, ops: Merge, new: Sequence[str], share: float) -> range | None:
-    """Return the operations of the hidden definition that has the largest share of its lines in common with a new one,
-    headers aside, if that is at least `share`."""
+    """Return the operations of the hidden definition with the largest share of lines in common with the new one.
+
+    Headers do not count.  None if the share is below `share`.
+    """
     for other in reading.definitions_like(tuple(new), share):
         at = next(k for k, op in enumerate(ops) if op.original_line == other.header)
         first, last = at - (other.header - other.lines.start), at + other.lines.stop - other.header
-        while first < at and ops[first].kind != "keep":  # What is attached to it may be shown.
+        while first < at and ops[first].kind != "keep":  # Comments and decorators above it may be shown.
             first += 1
         if all(op.kind == "keep" for op in ops[first:last]):
             return range(first, last)
@@ -316,7 +318,7 @@ def same_hidden(reading: ReadSnippet, ops: Merge, new: Sequence[str], share: flo
 
 
 def _with_blanks(ops: Merge, lines: range) -> range:
-    """Return the lines and the hidden blank ones below them."""
+    """Return the lines, and the hidden blank lines below them."""
     stop = lines.stop
     while stop < len(ops) and ops[stop].kind == "keep" and not ops[stop].text.strip():
         stop += 1
@@ -353,8 +355,8 @@ def delete(reading: ReadSnippet, ops: Merge) -> Merge:
 
 # -- hidden lines inside a new scope ----------------------------------------------------------------------------------
 def wrap(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
-    """Return the merge with the hidden lines indented as their marker is, where this stands deeper, below a new
-    line."""
+    """Return the merge with hidden lines indented like their marker, if the marker stands deeper than they do, below a
+    new line."""
     markers = {block.lines[-1]: block.gap_after for block in reading.snippet.blocks}
     out = list(ops)
     for start, stop in ops.hidden:
@@ -368,17 +370,16 @@ def wrap(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
         old, new = leading(first), leading(reading.texts[marker])
         for k in range(start, stop if old != new and new.startswith(old) else start):
             if ops[k].text.strip() and not ops[k].text.startswith(old):
-                break  # the scope that is wrapped ends here
+                break  # the end of the wrapped scope
             if ops[k].text.strip():
                 out[k] = LineOp("take", None, None, new + ops[k].text[len(old) :])
     drops = {k: ops[k]._replace(kind="drop") for k in range(len(ops)) if out[k] is not ops[k]}
     return [one for k, op in enumerate(out) for one in ((drops[k], op) if k in drops else (op,))]
 
 
-# -- lines beyond an edge of the snippet that no marker stands for -----------------------------------------------------
+# -- lines beyond an edge of the snippet without a marker --------------------------------------------------------------
 def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
-    """Return the merge without the few hidden lines before the first or after the last shown line, where the snippet
-    has no marker there."""
+    """Return the merge without the few hidden lines beyond an edge of the snippet, if it has no marker at that edge."""
     blocks, hidden = reading.snippet.blocks, ops.hidden
     out = list(ops)
     if not hidden or not blocks:
@@ -393,9 +394,9 @@ def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
 
 
 def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[tuple[str, ...], Merge]]:
-    """Yield all other merges that the questions above give, each with the names of what was changed.
+    """Yield all other merges that the questions above lead to, each with the names of the changes.
 
-    Where a few changes stand beside lines that they may replace, one merge for each of them replaces only these.
+    If only a few changes stand beside lines that they may replace, there is also one merge for each of these changes.
     """
     renewed = renewed_at_changes(ops)
     single = [_without(ops, gone) for gone in renewed] if 1 < len(renewed) <= MAX_RENEWED else []
@@ -422,8 +423,8 @@ def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[tuple[str, ...
 def other_merges(ops: Merge, texts: Sequence[str]) -> list[Merge]:
     """Return at most MAX_OTHERS merges with other texts, the likeliest kinds first.
 
-    `texts`: the update's lines as the merge reads them.  What is asked: do new lines stand for the hidden ones beside
-    them, whose wording has a line that both sides show, and does a blank line belong to the snippet?
+    `texts`: the update's lines as the merge reads them.  The questions are: Do new lines replace the hidden ones beside
+    them?  Which wording has a line that both sides show?  Does a blank line belong to the snippet?
     """
     found: list[Merge] = []
     known = {ops.text}
@@ -441,12 +442,12 @@ def other_merges(ops: Merge, texts: Sequence[str]) -> list[Merge]:
 
 
 def _split(ops: Sequence[LineOp]) -> tuple[list[LineOp], list[LineOp]]:
-    """Return what goes and what comes."""
+    """Return the removed and the added lines."""
     return [op for op in ops if op.kind == "drop"], [op for op in ops if op.kind == "take"]
 
 
 def _kept(ops: Merge, start: int, stop: int) -> Iterator[Change]:
-    """Keep the lines that would go, below the new ones or above: all of them, or from a gap between them on."""
+    """Yield changes that keep removed lines, below or above the new ones: all, or those on one side of a gap."""
     drops, takes = _split(ops[start:stop])
     if not drops:
         return
@@ -461,8 +462,10 @@ def _kept(ops: Merge, start: int, stop: int) -> Iterator[Change]:
 
 
 def _replaced(ops: Merge, start: int, stop: int) -> Iterator[Change]:
-    """Let the new lines stand for those that stay beside them too, up to the next one like their last, or their
-    first."""
+    """Yield changes in which the new lines also replace hidden lines beside them.
+
+    Hidden lines are replaced down to one that equals the last new line, or up to one that equals the first.
+    """
     takes = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
     if not takes:
         return
@@ -476,12 +479,12 @@ def _replaced(ops: Merge, start: int, stop: int) -> Iterator[Change]:
 
 
 def _dropped(ops: Sequence[LineOp]) -> list[LineOp]:
-    """Return these lines gone; none where they are not all the original's, untouched and not shown."""
+    """Return these operations as removals; empty unless all of them are hidden lines that stay."""
     return [op._replace(kind="drop") for op in ops] if all(op.kind == "keep" for op in ops) else []
 
 
 def _other_wording(ops: Merge, start: int, stop: int) -> Iterator[Change]:
-    """Keep lines that were replaced by lines much like them: they were only misquoted."""
+    """Yield the change that keeps the replaced lines, if each new line may be a misquotation of its old one."""
     drops, takes = _split(ops[start:stop])
     pairs = list(zip(drops, takes, strict=False))
     if len(drops) != len(takes) or not all(may_be_misquoted(new.text, old.text) for old, new in pairs):
@@ -491,8 +494,8 @@ def _other_wording(ops: Merge, start: int, stop: int) -> Iterator[Change]:
 
 
 def _shown_wording(ops: Merge, texts: Sequence[str]) -> Iterator[Change]:
-    """Take a line as it is shown that was taken as misquoted.  White space at its end, which nobody sees, is no
-    reason."""
+    """Yield changes that write a line as shown although it was taken for a misquotation.  A difference in trailing
+    white space alone does not count, as nobody sees it."""
     for at, op in enumerate(ops):
         if op.kind != "both" or op.update_line is None:
             continue
@@ -503,7 +506,7 @@ def _shown_wording(ops: Merge, texts: Sequence[str]) -> Iterator[Change]:
 
 
 def _other_blanks(ops: Merge, start: int, stop: int, *, texts: Sequence[str]) -> Iterator[Change]:
-    """Leave out a blank line at an end of the new lines, or put in one more that the update has there."""
+    """Yield changes without a blank line at an end of the new lines, or with one more that the update has there."""
     drops, takes = _split(ops[start:stop])
     if not takes:
         return
@@ -514,7 +517,7 @@ def _other_blanks(ops: Merge, start: int, stop: int, *, texts: Sequence[str]) ->
     placed = {op.update_line for op in ops}
     for take, step in ((takes[0], -1), (takes[-1], 1)):
         line = -1 if take.update_line is None else take.update_line + step
-        # A blank line of the update that is no part of the merge.
+        # This blank line of the update is not in the merge yet.
         if 0 <= line < len(texts) and line not in placed and not texts[line].strip():
             blank = LineOp("take", None, line, texts[line])
             yield start, stop, (*drops, blank, *takes) if step < 0 else (*drops, *takes, blank)

@@ -1,7 +1,7 @@
 """Decides whether a line that differs from the file's line is an edit or a careless copy.
 
-Of two lines: is one the other misquoted (shortened, re-spaced, a word lost)?  Of a finished merge: if new lines replace
-old ones, the statements of both sides are paired, and each pair is asked whether the new statement says anything that
+Two lines are compared: one may misquote the other (shortened, re-spaced, or a word lost).  In a finished merge, the
+statements that a change removes and adds are paired.  Each pair is asked whether the new statement says anything that
 the old one does not.  This module judges; the caller decides which lines keep the file's wording.
 """
 
@@ -45,8 +45,10 @@ def is_misquoted(shown: str, line: str) -> bool:
 
 
 def may_be_misquoted(shown: str, line: str) -> bool:
-    """Tell whether `shown` may as well be an edit of `line` as a careless copy: columns of spaces squeezed to one, or a
-    word or two lost from a comment or a line of prose."""
+    """Tell whether `shown` may be either an edit or a careless copy of `line`.
+
+    For example, columns of spaces became one space, or a word or two are missing from a comment or a line of prose.
+    """
     shown, line = shown.strip(), line.strip()
     if "  " in line and shown == " ".join(line.split()):
         return True
@@ -58,7 +60,7 @@ def may_be_misquoted(shown: str, line: str) -> bool:
 
 
 def is_elided(shown: str, line: str) -> bool:
-    """Tell whether the line is given with dots for a part of it."""
+    """Tell whether `shown` is `line` with dots in place of a part."""
     if "..." not in shown and "…" not in shown:
         return False
     n_head, n_tail = Prefix.similarity(shown, line), Postfix.similarity(shown, line)
@@ -84,10 +86,10 @@ def _is_said(text: str) -> bool:
 
 
 class ElidedLines:
-    """Lines of a file, asked which of them a text gives with dots for a part."""
+    """Finds the lines of a file that a text with dots shows in part."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        """`lines`: without their outer white space."""
+        """`lines`: the file's lines without white space at both ends."""
         self._lines = lines
 
     @cached_property
@@ -99,8 +101,10 @@ class ElidedLines:
         return sorted((line[::-1], j) for j, line in enumerate(self._lines))
 
     def places(self, shown: str) -> list[int]:
-        """Return the numbers of the lines that `shown`, without outer white space, gives so; looks only at those with
-        its beginning, or with its end if these are fewer."""
+        """Return the numbers of the lines that `shown` stands for.  `shown` has no white space at its ends.
+
+        Only lines with its beginning are compared, or those with its end if they are fewer.
+        """
         if "..." not in shown and "…" not in shown:
             return []
         parts = _ELLIPSIS.split(shown)
@@ -110,7 +114,7 @@ class ElidedLines:
 
 
 def _with_beginning(ordered: Sequence[tuple[str, int]], beginning: str) -> Sequence[tuple[str, int]]:
-    """Return those of the lines, which are in order, that begin so."""
+    """Return the lines with this beginning.  The lines are sorted."""
     n = len(beginning)
     low = bisect_left(ordered, (beginning, -1))
     return ordered[low : bisect_right(ordered, beginning, low, key=lambda pair: pair[0][:n])]
@@ -119,7 +123,7 @@ def _with_beginning(ordered: Sequence[tuple[str, int]], beginning: str) -> Seque
 # -- two sides of a change ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Old lines and new lines that say the same thing, or of which the new ones are an edit of the old ones."""
+    """Old lines and new lines that say the same thing, or that are an old and a new form."""
 
     old: tuple[int, ...]
     """Indices of the operations that drop the old lines."""
@@ -305,8 +309,7 @@ def has_blank_changes(ops: Merge) -> bool:
 
 
 def _is_passed_over(ops: Sequence[LineOp], start: int, stop: int, gaps: str) -> bool:
-    """Tell whether no line replaces the removed ones, and the snippet may have left them out because they do not
-    matter."""
+    """Tell whether lines were removed without new ones, and the snippet may have left them out as unimportant."""
     run = ops[start:stop]
     if any(op.kind == "take" and op.text.strip() for op in run) or not any(op.text.strip() for op in run):
         return False

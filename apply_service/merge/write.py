@@ -1,7 +1,7 @@
 """Writes the operations of a merge from an alignment: which lines stay, which go and which are new.
 
 A block shows every line between its first and its last matched line.  Lines that the snippet shows unchanged keep the
-original's bytes.  The writer notes the doubts that it meets.
+original's bytes.  The writer also collects reasons for doubt.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from apply_service.text.markers import PLAIN_NOTE, Role, deletion_target, strip_
 from apply_service.types import LineOp, Merge
 
 DATA = ("toml", "ini", "yaml", "json", "jsonc")
-"""Languages of files that hold entries in any order."""
+"""Languages of files whose entries may stand in any order."""
 MAX_LEFT_OUT = 40
-"""The most lines that a snippet may leave out in silence without a doubt, if a definition is among them."""
+"""The most lines that a snippet may leave out without a marker and without a doubt, if they hold a definition."""
 SHORTENED = "the snippet shortens a line; the file's own line is kept"
 MIN_MOVED = 0.8
-"""What lines must say together to count as moved."""
+"""The least sum of `substance` of lines that count as moved."""
 
 
 @dataclass(slots=True)
@@ -57,8 +57,8 @@ class LaidBlock:
 class Writer:
     """Writes one alignment of a reading.
 
-    `trusts_all`: every difference is an edit and none is a misquotation.  `added`: update lines that replace no hidden
-    line at the end of a block.
+    `trusts_all`: every difference is an edit, and none is a misquotation.  `added`: update lines that replace no
+    hidden line at the end of a block.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Writer:
         self.texts = list(reading.texts)
         self._spent: set[int] = set()
         self._reworded: list[int] = []
-        """Original comment lines between unchanged lines for which the snippet has other words."""
+        """Original comments between unchanged lines that the snippet shows in other words."""
         visible = [i for _, i in reading.visible]
         self._columns = {visible[m.row]: m.column for m in matches}
         """The original line of each matched update line; for a group, only of its first update line."""
@@ -93,12 +93,12 @@ class Writer:
         for block in reading.snippet.blocks[::-1]:
             ceilings.append(min((self._columns[i] for i in block.lines if i in self._columns), default=ceilings[-1]))
         self._ceilings = list(accumulate(ceilings, min))[::-1]
-        """For each block the first original line that it or a later block matches; the last entry is the file's end."""
+        """The first original line that each block or a later one matches; the last entry is the file's end."""
 
     @cached_property
     def _headers(self) -> dict[int, int | None]:
-        """For the first line of each block the nearest line above it, of another block, that is indented less; in a
-        file of sections the nearest heading."""
+        """The nearest line above each block's first line that is indented less and is no part of the block.  In files
+        with sections, the nearest heading."""
         found: dict[int, int | None] = {}
         is_page, heading = self._reading.language in SECTIONED, None
         open_lines: list[tuple[int, int]] = []
@@ -136,8 +136,8 @@ class Writer:
         return single_gaps(self._with_shown_blanks(ops + self._reading.keeps[at:]))
 
     def _with_shown_blanks(self, ops: list[LineOp]) -> list[LineOp]:
-        """Return the operations with the blank lines that the snippet shows between a marker and lines that replace
-        none."""
+        """Return the operations, with the blank lines that the snippet shows between a marker and lines that replace
+        nothing."""
         blocks = self._reading.snippet.blocks
         gaps_above: dict[int | None, Sequence[int]] = {block.lines[0]: block.gap_before[::-1] for block in blocks}
         gaps_below: dict[int | None, Sequence[int]] = {block.lines[-1]: block.gap_after for block in blocks}
@@ -163,8 +163,10 @@ class Writer:
         return out + ops[at:]
 
     def _missing(self, gap: Sequence[int] | None, beside: Iterable[LineOp], level: int | None = None) -> list[LineOp]:
-        """Return the blank lines that a gap begins with and the operations beside it lack; none at the edge of a scope:
-        where the line beside is indented less than `level`, or closes a scope."""
+        """Return the blank lines at the start of a gap that the operations beside it lack.
+
+        Empty at the edge of a scope: the line beside the gap is indented less than `level`, or it closes a scope.
+        """
         roles, texts = self._reading.snippet.roles, self._reading.snippet.texts
         # A blank line may be a marker itself.
         blanks = takewhile(lambda i: roles[i] in (Role.BLANK, Role.MARKER) and not texts[i].strip(), gap or ())
@@ -216,10 +218,10 @@ class Writer:
         return LaidBlock(start, end, body + self._parted_below(block, past_k - 1, end))
 
     def _new_above(self, block: Block, takes: Sequence[int], start: int, floor: int) -> tuple[int, list[LineOp]]:
-        """Return the new lines above line `start`, which the block shows: where they begin, and their operations.
+        """Return the new lines above line `start`, which the block shows: their first line, and their operations.
 
-        A definition gets the blank lines above it with which the file separates definitions like it.  It begins above
-        the file's blank lines, not before line `floor`, if the block shows as many below it.
+        A new definition gets the usual number of blank lines above it.  It begins above the file's blank lines, but not
+        before line `floor`, if the block shows the same number of them below it.
         """
         n_solid = max((k for k, i in enumerate(takes, 1) if self.texts[i].strip()), default=0)
         n_there = self._reading.blanks_before(start)
@@ -233,7 +235,8 @@ class Writer:
         if not gap or not is_apart:
             is_glued = bool(block.gap_before) and self.texts[block.gap_before[-1]].strip() != ""
             if is_glued and not gap and 0 < n_there == len(takes) - n_solid and top >= floor and n_solid:
-                # The marker right above tells that the new lines go on the lines above; the blank ones are the file's.
+                # The marker right above shows that the new lines continue the lines above.  The blank lines are the
+                # file's.
                 return top, self._take(takes[:n_solid]) + self._pair(takes[n_solid:], top, start)
             return start, self._take(takes)
         blanks = self._take(self._free_lines(block.gap_before[::-1], gap)[::-1])
@@ -241,9 +244,9 @@ class Writer:
         return top, blanks + self._take(takes[:n_solid]) + rest
 
     def _n_moved(self, lines: Sequence[int], hidden: Sequence[int]) -> int:
-        """Return how many hidden lines beside a block moved past the lines at its edge, and stand there as new lines.
+        """Return how many hidden lines beside a block moved past the lines at its edge, where they stand as new lines.
 
-        `lines` and `hidden`: the block's lines from the edge inwards, and the original lines from the edge outwards.
+        `lines`: the block's lines from the edge inwards.  `hidden`: the original lines from the edge outwards.
         """
         index = self._reading.index
         at_edge = list(takewhile(self._columns.__contains__, lines))
@@ -297,7 +300,7 @@ class Writer:
         return [*self._drop(j, j + 1), *self._take([i])]
 
     def _keeps_wording(self, block: Block, k: int, j: int) -> bool:
-        """Tell whether the shown line stands for the original's line j even if it is written differently."""
+        """Tell whether the shown line stands for the original's line j, although it may be written differently."""
         i = block.lines[k]
         kind, edge = self._candidates[i].kind_at(j), k in (0, len(block.lines) - 1)
         shown, line = self.texts[i], self._original[j]
@@ -380,10 +383,10 @@ class Writer:
         return ops
 
     def _passes_over(self, block: Block, k: int, next_k: int, start: int, end: int) -> bool:
-        """Tell whether the lines that a block leaves out stay nevertheless.
+        """Tell whether lines stay although a block leaves them out.
 
-        Definitions stay if the snippet has no markers at all, or if the block only names the scopes that they stand in.
-        Otherwise a snippet with markers deletes the lines it leaves out.
+        A snippet with markers deletes the lines that a block leaves out.  But definitions stay if the snippet has no
+        markers at all, or if the block only names the scopes that they stand in.
         """
         if any(self.texts[i].strip() for i in block.lines[k + 1 : next_k]):
             return False
@@ -409,13 +412,13 @@ class Writer:
         if not self._reading.has_addresses or not definitions >= self._shown_beside(block, k, level) > 0:
             return False
         names = {header_name(self.texts[i]) for i in block.lines}
-        if any(header_name(line) in names for line in gone if _defines_at(line, level)):  # it stands elsewhere now
+        if any(header_name(line) in names for line in gone if _defines_at(line, level)):  # the definition was moved
             return False
         self.doubts.append(LEFT_OUT)
         return True
 
     def _shown_beside(self, block: Block, k: int, level: int) -> int:
-        """Return how many definitions the block shows in the scope of its line k, which has this indentation inside."""
+        """Return how many definitions the block shows in the scope around line k.  `level`: the scope's indentation."""
         texts = [self.texts[i] for i in block.lines]
         outside = [n for n, text in enumerate(texts) if text.strip() and indent_of(text) < level]
         start = max((n for n in outside if n <= k), default=-1)
@@ -423,9 +426,9 @@ class Writer:
         return sum(_defines_at(text, level) for text in texts[start + 1 : stop]) if level else 0
 
     def _skips_entries(self, block: Block, k: int, next_k: int, gone: Sequence[str], level: int) -> bool:
-        """Tell whether a block without markers leaves out entries of a data file beside a changed one.
+        """Tell whether a block without markers leaves out entries of a data file beside a changed entry.
 
-        Two lines that the file has, with nothing between them, would say that these entries go.
+        It does not if the file has both lines around the gap: then the entries between them are deleted.
         """
         reading = self._reading
         if reading.language not in DATA or not reading.has_addresses or reading.snippet.has_markers:
@@ -451,7 +454,7 @@ class Writer:
             self.doubts.append("a comment about a removal was taken for a note and left out")
 
     def _with_deletions(self, placed: Sequence[LaidBlock]) -> list[LaidBlock]:
-        """Return the spans, together with what notes between markers call deleted."""
+        """Return the spans, and spans for what notes between markers call deleted."""
         spans = list(placed)
         for note in self._reading.snippet.stray_deletions:
             n = sum(block.lines[0] < note for block in self._reading.snippet.blocks)
@@ -512,8 +515,8 @@ class Writer:
         return placed
 
     def _stub_above(self, b: int) -> int | None:
-        """Return the original line of the header right above the block whose body the snippet leaves out, if more
-        follows."""
+        """Return the original line of the header right above the block.  None unless the snippet leaves out the
+        header's body and goes on after the block."""
         block, snippet = self._reading.snippet.blocks[b], self._reading.snippet
         if b == len(snippet.blocks) - 1 and not block.marked_after:
             return None
@@ -537,10 +540,10 @@ class Writer:
         return self._reading.close_of(self._columns[header])
 
     def _loose_body(self, b: int, placement: Placement) -> list[LineOp]:
-        """Return the block's lines, with blank lines between it and its neighbours, which come from the lines of its
-        gaps.
+        """Return the block's lines, with blank lines between it and its neighbours.
 
-        A snippet that begins with the block has no lines to make those above it of."""
+        Lines of its gaps become the blank lines.  If the snippet begins with the block, those above it are made anew.
+        """
         block = self._reading.snippet.blocks[b]
         for i in block.lines:
             self.texts[i] = placement.shift.apply(self.texts[i])
@@ -551,7 +554,7 @@ class Writer:
         return [LineOp("take", None, None, "")] * n_made + self._take([*before, *block.lines, *after])
 
     def _free_lines(self, gap: Sequence[int], n: int) -> list[int]:
-        """Up to n lines of a gap (marker, note, blank), each of which becomes one blank line of the output.
+        """Return up to n lines of a gap (marker, note, blank), to become one blank line of the output each.
 
         Each line of a gap is used only once.
         """
@@ -573,7 +576,7 @@ def _defines_at(line: str, level: int) -> bool:
 
 
 def single_gaps(ops: list[LineOp]) -> list[LineOp]:
-    """Return the operations without new blank lines beside hidden blank lines that already part the same two lines."""
+    """Return the operations without new blank lines beside hidden ones that already separate the same two lines."""
     gone: set[int] = set()
     stop = 0
     for k in [k for k, op in enumerate(ops) if op.kind == "take" and not op.text.strip()]:

@@ -1,4 +1,4 @@
-"""The prompt format of a model, from its folder or id alone: no weights are read."""
+"""Finds the prompt format of a model by its folder or id alone, without reading weights."""
 
 from __future__ import annotations
 
@@ -14,19 +14,24 @@ from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import PromptFormat
 
 TAGGED = {made.name: made for made in (Chat, BegunChat, FastApply, Osmosis, AiXapply)}
-"""To add the format of a published model: write its class, add it here and its name to `PUBLISHED`."""
+"""To add a published model's format, write its class, and add it here and its name to `PUBLISHED`."""
 
 
 def open_prompt_format(source: str) -> PromptFormat:
-    """Return the format that the model's folder names in its record, or that goes with its published name, for a model
-    in this process.  Raises ModelNotLoadable: there is no tokenizer, none that gives text back unchanged, or no such
-    format."""
+    """Return the format for a model in this process: the one its folder's record names, or that of its published name.
+
+    Raises ModelNotLoadable: there is no such format, there is no tokenizer, or the tokenizer does not give text back
+    unchanged.
+    """
     return open_prompt_formats(source, begins=True)[0]
 
 
 def open_prompt_formats(source: str, *, begins: bool = False) -> tuple[PromptFormat, ...]:
-    """Return the model's own format first, then the other formats that work with its tokenizer.  `begins`: the prompt
-    may end with the beginning of the answer, as a chat server's can't.  Raises the same errors."""
+    """Return the model's own format first, then the other formats that work with its tokenizer.
+
+    `begins`: the prompt may end with the beginning of the answer; a chat server's prompt can't.  Raises the same
+    errors.
+    """
     own = name_prompt_format(source)
     if own == Compact.name:
         return (Compact.from_directory(Path(source)),)
@@ -50,15 +55,19 @@ def open_prompt_formats(source: str, *, begins: bool = False) -> tuple[PromptFor
 
 
 def open_gguf_format(source: str, vocabulary: Vocabulary) -> PromptFormat:
-    """Return the format that goes with the name of a GGUF file, whose vocabulary llama.cpp has read.  Raises
-    ModelNotLoadable: the vocabulary does not give text back unchanged, or names no end of an answer."""
+    """Return the format for the name of a GGUF file, with the vocabulary that llama.cpp read from it.
+
+    Raises ModelNotLoadable: the vocabulary does not give text back unchanged, or has no token that ends an answer.
+    """
     own = infer_prompt_format(source)
     return TAGGED[BegunChat.name if own == Chat.name else own](LlamaChat(vocabulary))
 
 
 def name_prompt_format(source: str) -> str:
-    """Return the name of the format that the model's folder names in its record, or that goes with its published name.
-    Raises ModelNotLoadable: the record can't be read."""
+    """Return the name of the format that the folder's record names, or that belongs to the published name.
+
+    Raises ModelNotLoadable: the record can't be read.
+    """
     try:
         record = json.loads((Path(source) / RECORD_FILE).read_text(encoding="utf-8"))
     except OSError:
@@ -76,12 +85,12 @@ def was_trained_to_merge(name: str) -> bool:
 
 
 PUBLISHED = {"fastapply": "fastapply", "fast-apply": "fastapply", "osmosis-apply": "osmosis", "aixapply": "aixapply"}
-"""Part of a published name -> the format that the model was trained on."""
+"""The format that a model was trained on, by a part of its published name."""
 
 
 def infer_prompt_format(source: str) -> str:
-    """Return the format of a published model with a format of its own, by its name; `chat` for any other model."""
+    """Return the format that belongs to a model's published name; `chat` for any other model."""
     path = Path(source)
-    # In the hub's cache a model's folder is named after a commit, and the one two above it after the model.
+    # The hub's cache names a model's folder after a commit, and the folder two levels above after the model.
     name = (path.parent.parent if path.parent.name == "snapshots" else path).name.lower().replace("_", "-")
     return next((made for part, made in PUBLISHED.items() if part in name), "chat")

@@ -1,6 +1,8 @@
-"""Prompts for models with a chat template: any instruct model, and three published apply models with the words that
-they were trained on.  The original comes first, so that its keys and values can be reused.  The answer is the whole
-file between an opening and a closing tag."""
+"""Writes prompts for models with a chat template: any instruct model, and three published apply models.
+
+The apply models get the words that they were trained on.  The original comes first, so that its keys and values can be
+reused.  The answer is the whole file between an opening and a closing tag.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ OTHER_MODEL = "use a model trained for this format, or another prompt format"
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """`opening + padding + text + padding + closing`.  The text is cut at the *last* closing tag, as the file may hold
-    the tag itself.
+    """`opening + padding + text + padding + closing`.
 
-    `opening` is "" where the prompt already ends with it.
+    The text ends at the *last* closing tag, because the file may contain the tag itself.  `opening` is empty if the
+    prompt already ends with it.
     """
 
     opening: str
@@ -50,7 +52,7 @@ class Tags:
         return self.head + text + self.tail
 
     def unwrap(self, output: str) -> str:
-        """Return the text in a whole output.  Raises Truncated: a tag is not where it belongs."""
+        """Return the text in a complete output.  Raises Truncated: a tag is not in its place."""
         text = output.lstrip() if self.opening else output
         if not text.startswith(self.opening):
             raise Truncated(
@@ -65,7 +67,7 @@ class Tags:
 
 
 class TagStream:
-    """Gives the text between the tags.  It holds back anything that may become the closing tag."""
+    """Yields the text between the tags.  It holds back whatever may become the closing tag."""
 
     def __init__(self, tags: Tags) -> None:
         self._tags = tags
@@ -73,11 +75,11 @@ class TagStream:
         self._is_open = not tags.head
 
     def push(self, text: str) -> str:
-        """Return the text that is certain after this piece of the output."""
+        """Return the text that this piece of the output makes certain."""
         tags = self._tags
         self._held += text
         if not self._is_open:
-            # The opening is taken off once enough has come to tell whether the padding is there.
+            # The opening is removed when enough of the output has come to tell whether the padding follows.
             held = self._held.lstrip() if tags.opening else self._held
             if len(held) < len(tags.head):
                 return ""
@@ -96,14 +98,14 @@ class TagStream:
 
 
 class TaggedOutput:
-    """Base of the formats that write the file between `tags`, then the end token."""
+    """Base of the formats that write the file between `tags`, and then the end token."""
 
     constrains_by_default = False
     takes_instructions = False
     name: str
     tags: Tags
     prefill = ""
-    """The beginning of the answer, which is part of the prompt."""
+    """The beginning of the answer, as part of the prompt."""
 
     def __init__(self, chat: ChatTokenizer | LlamaChat) -> None:
         self._chat = chat
@@ -133,8 +135,10 @@ class TaggedOutput:
         return lines_of_tokens(ids, self.decode, head=self.tags.head)
 
     def stop_finder(self, job: EditJob) -> StopFinder:
-        """Finds the closing tag after as many as the predicted merge holds.  Tokens are decoded one at a time: the tag
-        is ASCII, so a character split over tokens can't hide it."""
+        """Return a function that finds the closing tag after those in the predicted merge.
+
+        It decodes tokens one at a time.  The tag is ASCII, so a character split between tokens can't hide it.
+        """
         closing = self.tags.closing
         n_left, written = job.prediction.text.count(closing) + 1, ""
 
@@ -166,7 +170,7 @@ class TaggedOutput:
 
 
 class TaggedStream:
-    """As `TagStream`, of ids."""
+    """As `TagStream`, but fed with ids."""
 
     def __init__(self, output: TaggedOutput) -> None:
         self._decoder = IncrementalDecoder(output.decode)
@@ -212,7 +216,7 @@ Write the whole file after the update, with its indentation and comments, as
 
 
 def chat_messages(job: EditJob, padding: str = TAGS.padding) -> list[PromptMessage]:
-    """Return the chat that asks any instruct model for the merged file, in `TAGS`; `padding`: after each text."""
+    """Return the chat that asks any instruct model for the merged file in `TAGS`.  `padding`: follows each text."""
     parts = [f"<original>\n{job.original}{padding}</original>"]
     if job.update:
         parts.append(f"<update>\n{job.update}{padding}</update>")
@@ -231,9 +235,12 @@ class Chat(TaggedOutput):
 
 
 class BegunChat(Chat):
-    """`Chat` for models in this process, whose answer can be begun for them: the first token that they choose is text
-    of the file.  Models that were not trained to merge often forget the opening tag, and the blank line that would
-    stand between a last line end and the closing one."""
+    """`Chat` for models in this process.  Their answer is begun for them, so that their first token is text of the
+    file.
+
+    Models that were not trained to merge often forget the opening tag.  They also forget the blank line between a last
+    line end and the closing tag.
+    """
 
     name = "begun_chat"
     tags = Tags("", TAGS.closing)
@@ -244,7 +251,7 @@ class BegunChat(Chat):
 
 
 class FastApply(TaggedOutput):
-    """Kortix FastApply (Qwen2.5-Coder 1.5B and 7B fine-tunes): `<code>`, `<update>` -> `<updated-code>`."""
+    """Kortix FastApply (fine-tuned Qwen2.5-Coder 1.5B and 7B): `<code>`, `<update>` -> `<updated-code>`."""
 
     name = "fastapply"
     tags = Tags("<updated-code>", "</updated-code>")
@@ -255,7 +262,7 @@ class FastApply(TaggedOutput):
 
 
 class Osmosis(TaggedOutput):
-    """Osmosis-Apply-1.7B (Qwen3 fine-tune): `<code>`, `<edit>` -> `<code>`, with the opening tag prefilled."""
+    """Osmosis-Apply-1.7B (fine-tuned Qwen3): `<code>`, `<edit>` -> `<code>`, with the opening tag prefilled."""
 
     name = "osmosis"
     tags = Tags("", "</code>", padding="\n")
@@ -266,7 +273,7 @@ class Osmosis(TaggedOutput):
 
 
 class AiXapply(TaggedOutput):
-    """aiXapply-4B (Qwen3-4B fine-tunes): `<language>`, `<source_file>`, `<update_snippet>` -> `<update_file>`."""
+    """aiXapply-4B (fine-tuned Qwen3-4B): `<language>`, `<source_file>`, `<update_snippet>` -> `<update_file>`."""
 
     name = "aixapply"
     tags = Tags("<update_file>", "</update_file>")

@@ -1,12 +1,12 @@
 """The embedded model's prompt format: an annotated listing in, an annotated listing out.
 
-Prompt: `<|original|>` its lines, `<|update|>` its lines, `<|merge|>`.  Each line is a tag and its text; the tag says
-what the predicted merge does with the line (`Hints`).  Output: the tag and the line of each operation of the merge,
-dropped lines included, then `<|end|>`.  The target decides the tags.  `LineConstraint` determines the text after them.
-Nothing is merged here.
+The prompt is `<|original|>` and its lines, `<|update|>` and its lines, then `<|merge|>`.  Each line is a tag and its
+text. The tag says what the predicted merge does with the line (`Hints`).  The output has the tag and the line of each
+operation of the merge, dropped lines included, then `<|end|>`.  The target decides the tags.  `LineConstraint`
+determines the text after them.  Nothing is merged here.
 
-A line is one tag and then the tokens of newline + line, so it has the same tokens at any place.  A tag has a phase (its
-line number mod 64), which makes it nearly unique and so easy to copy from.  No file text can spell a control token.
+A line is one tag and then the tokens of newline + line, so that it has the same tokens at any place.  A tag has a phase
+(its line number mod 64).  So a tag is nearly unique, and easy to copy from.  No file text can spell a control token.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from apply_service.types import LineOp, Prediction, keep_all
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Tags of the prompt's lines.  `first` and `after_*[i]` are bare tags; None if the next line's own tag is the same.
+    """Tags of the prompt's lines.  `first` and `after_*[i]` are bare tags; None if the next line has the same tag.
 
     Each line that the prediction uses is followed by the tag of the prediction's next operation.  So a target that
     copies what follows each line in the prompt carries out the prediction.
@@ -95,8 +95,8 @@ class Compact:
         return self.encode_listing(original, prediction.update_lines, hints)
 
     def encode_listing(self, original: Sequence[str], update: Sequence[str], hints: Hints | None) -> list[int]:
-        """Return the prompt's ids.  Without `hints` the tags give line numbers only (training sometimes drops
-        hints)."""
+        """Return the prompt's ids.  Without `hints`, the tags only give line numbers (training sometimes leaves hints
+        out)."""
         vocabulary = self.vocabulary
         if hints is None:
             keeps = tuple(vocabulary.tag("keep", i) for i in range(len(original)))
@@ -130,8 +130,10 @@ class Compact:
         return ListingStream(self.vocabulary)
 
     def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the first and last line of each token.  A tag decides about its line, that of a dropped line and the
-        end about the next one."""
+        """Return the first and last line that each token decides.
+
+        A tag decides its own line.  The tag of a dropped line and the end token decide the next line.
+        """
         vocabulary = self.vocabulary
         lines: list[tuple[int, int]] = []
         n_begun, is_dropping = 0, False
@@ -173,8 +175,8 @@ class Compact:
         )
 
     def _encode(self, ops: Sequence[LineOp]) -> tuple[TokenIds, Offsets]:
-        """Return tokens [n_tokens] of the operations, dropped lines included, and the start of each line [n_lines +
-        1]."""
+        """Return the tokens [n_tokens] of the operations, dropped lines included, and the start of each line
+        [n_lines + 1]."""
         lines = self.vocabulary.encode_lines([op.text for op in ops])
         pieces: list[TokenIds] = [np.zeros(0, np.int64)]
         for op, line in zip(ops, lines, strict=True):
@@ -188,7 +190,7 @@ class Compact:
         text = "".join(["\n" + op.text for op in ops])
         starts = np.concatenate([[0], np.cumsum(self.vocabulary.byte_lengths[ids])])
         if not text.isascii():
-            # Bytes to characters; a place inside a character counts as its start.
+            # Turns byte offsets into character offsets; an offset inside a character counts as the character's start.
             is_start = np.append((np.frombuffer(text.encode(), dtype=np.uint8) & 0xC0) != 0x80, True)
             starts = (np.cumsum(is_start) - 1)[starts]
         return DraftSource(name, text, ids, starts)
@@ -202,8 +204,10 @@ def _tag_of(vocabulary: LineVocabulary, op: LineOp) -> int:
 
 
 def _with_added_lines(prediction: Prediction) -> Prediction:
-    """Return the prediction with all lines that it takes among the lines of the update.  The merger adds blank lines of
-    its own: each is inserted before the update's line that follows it in the merge."""
+    """Return the prediction with an update line for each line that it takes.
+
+    The merger adds blank lines of its own.  Each is inserted before the update line that follows it in the merge.
+    """
     added, following = [], len(prediction.update_lines)
     for op in reversed(prediction.ops):
         if op.kind == "take" and op.update_line is None:
@@ -230,8 +234,10 @@ def _with_added_lines(prediction: Prediction) -> Prediction:
 
 
 def _alignment(predicted_starts: Offsets, other_starts: Offsets, lines: Sequence[int | None]) -> Offsets:
-    """Return, for each token of the predicted merge [n_predicted + 1 with the end token], the place in the other
-    source. `lines[k]` is the line of operation k there; if it has none, the place is the start of the next one."""
+    """Return the place in the other source for each token of the predicted merge [n_predicted + 1, with the end token].
+
+    `lines[k]` is the line of operation k in the other source.  If it is None, the place is the start of the next line.
+    """
     base, moves, limit = (np.zeros(len(lines), np.int64) for _ in range(3))
     next_line = 0
     for at, line in enumerate(lines):
@@ -283,7 +289,7 @@ TAG_KINDS: tuple[TagKind, ...] = ("keep", "both", "drop", "take")
 CONTROLS = ("<|original|>", "<|update|>", "<|merge|>", "<|end|>", "<|pad|>", "<|pass|>")
 MAX_CACHED_LINES = 50_000
 LOOK_AHEAD = 48
-"""Update lines that a single `take` can pass over; below N_PHASES, so that a phase names one line."""
+"""The most update lines that a single `take` can pass over.  It is below N_PHASES, so that a phase names one line."""
 
 
 def control_tokens() -> list[str]:
@@ -305,7 +311,7 @@ class LineVocabulary:
             )
         if spec["pre_tokenizer"]["pretokenizers"][0]["pattern"] != {"Regex": PIECES}:
             raise ValueError("it cuts text in another way")
-        self._pairs = BytePairs(spec["model"])  # knows no control tokens, so `<|end|>` in a file is plain text
+        self._pairs = BytePairs(spec["model"])  # without control tokens, so that `<|end|>` in a file is plain text
         self.original, self.update, self.merge, self.end, self.pad, self.skip = (added[name] for name in CONTROLS)
         self.first_tag = added[f"<|{TAG_KINDS[0]}:0|>"]
         self.n_text = min(added.values())
@@ -318,7 +324,7 @@ class LineVocabulary:
 
     @classmethod
     def from_file(cls, path: Path) -> LineVocabulary:
-        """Raises ModelNotLoadable: the file is missing or of another format."""
+        """Read a `tokenizer.json`.  Raises ModelNotLoadable: the file is missing or has another format."""
         try:
             return cls(path.read_text(encoding="utf-8"))
         except (OSError, KeyError, ValueError) as error:
@@ -339,11 +345,11 @@ class LineVocabulary:
 
     @cached_property
     def singles(self) -> list[TokenSet]:
-        """For each token, the set that holds only it."""
+        """For each token, the set with only this token."""
         return list(np.arange(self.n_tokens, dtype=np.int64)[:, None])
 
     def encode_lines(self, lines: Sequence[str]) -> list[TokenIds]:
-        """Return the tokens of newline + line for each line.  Lines seen before cost nothing."""
+        """Return the tokens of newline + line for each line.  A line seen before costs nothing."""
         new = [line for line in dict.fromkeys(lines) if line not in self._cache]
         if len(self._cache) + len(new) > MAX_CACHED_LINES:
             self._cache, new = {}, list(dict.fromkeys(lines))
@@ -352,19 +358,20 @@ class LineVocabulary:
         return [self._cache[line] for line in lines]
 
     def encode_text(self, text: str) -> list[int]:
-        """Return tokens of a text that may begin inside a line; from its first newline on, those of `encode_lines`."""
+        """Return the tokens of a text that may begin inside a line.  From its first newline on, they are
+        `encode_lines`'."""
         head, *lines = text.split("\n")
         return [*self._pairs.encode(head), *chain.from_iterable(tokens.tolist() for tokens in self.encode_lines(lines))]
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """Control tokens give no bytes."""
+        """Return the bytes of the tokens; control tokens have none."""
         return b"".join([self._bytes[token] for token in ids])
 
 
 # -- the constraint --------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class ListingState:
-    """The next line of either source, and what is left of the line being written."""
+    """The next line of each source, and the rest of the line that is being written."""
 
     original_at: int = 0
     update_at: int = 0
@@ -375,11 +382,11 @@ class ListingState:
 
 
 class LineConstraint(Masks[ListingState]):
-    """`constrain: sources`: allows the possible operations at the start of a line, and its own tokens inside it.
+    """`constrain: sources`: allows the possible operations at the start of a line, and the line's tokens inside it.
 
-    It guarantees that no line is invented and that no line of the original is lost without a `drop`.  Each token of the
-    output advances a state.  One object a request.  `matches` maps original lines to the update lines that
-    a prediction pairs them with.
+    It guarantees that no line is invented, and that no line of the original is lost without a `drop`.  Each token of
+    the output advances a state.  Each request has its own constraint.  `matches` maps original lines to the update
+    lines with which a prediction pairs them.
     """
 
     def __init__(
@@ -424,7 +431,7 @@ class LineConstraint(Masks[ListingState]):
         return self._choices[place]
 
     def _last_reached(self, update_at: int) -> int:
-        """Return the end of the update's lines that can be taken from here."""
+        """Return the end of the update lines that can be taken from here on."""
         return min(update_at + LOOK_AHEAD, len(self._update))
 
     def advance(self, state: ListingState, token: int) -> None:
@@ -453,7 +460,7 @@ class LineConstraint(Masks[ListingState]):
             return
         state.line, state.original_at = self._original[at], at + 1
         if kind == "both":
-            # The update's pointer moves past its copy of the line; it stays if there is none.
+            # The pointer in the update moves past its copy of the line; it stays if there is no copy.
             rows, text = range(state.update_at, reached), self._original_text[at]
             past_alike = next((row + 1 for row in rows if self._update_text[row] == text), state.update_at)
             match = self._matches.get(at, -1)

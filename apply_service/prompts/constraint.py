@@ -1,6 +1,6 @@
 """`constrain: sources` for models that write plain text: every line of the output is a line of a source.
 
-The state is the line being written.  It tells which tokens may follow, without a loop over the vocabulary.
+The state is the line being written.  It tells which tokens may follow, without a loop over the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 State = TypeVar("State")
 NO_TEXT = b"\xff"
-"""A byte that no text has: whatever begins with `x` sorts before `x` and it."""
+"""A byte that no text has: every text that begins with `x` sorts before `x + NO_TEXT`."""
 
 
 class Masks(ABC, Generic[State]):
-    """A `Constraint` that steps through the output token by token.  Subclasses say which tokens a state allows, and how
-    a token changes it."""
+    """A `Constraint` that goes through the output token by token.  Subclasses define the tokens that a state allows,
+    and the change of a state by a token."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -40,11 +40,11 @@ class Masks(ABC, Generic[State]):
 
     @abstractmethod
     def allowed(self, state: State) -> TokenSet | None:
-        """Return the tokens that may come next; None: all."""
+        """Return the tokens that may come next; None if all may."""
 
     @abstractmethod
     def advance(self, state: State, token: int) -> None:
-        """Take one more token.  One that was not allowed loses the state, which then allows everything."""
+        """Take one more token.  A token that is not allowed makes the state lost; a lost state allows everything."""
 
     def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
         """See `Constraint`."""
@@ -56,11 +56,11 @@ class Masks(ABC, Generic[State]):
         return masks
 
     def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:  # noqa: ARG002
-        """Leaves drafts alone."""
+        """Return the draft unchanged."""
         return draft_ids
 
     def state_after(self, output_ids: Sequence[int]) -> State:
-        """Return a copy, free to be advanced."""
+        """Return a copy of the state, which the caller may advance."""
         for token in output_ids[self._n_seen :]:
             self.advance(self._state, token)
         self._n_seen = len(output_ids)
@@ -68,10 +68,10 @@ class Masks(ABC, Generic[State]):
 
 
 class VocabularyBytes:
-    """The bytes of every token.  Bytes, because tokens straddle lines and characters.
+    """The bytes of every token.  They are bytes because tokens may cross the borders of lines and characters.
 
-    `pieces` maps ids to bytes, without ids that write nothing (control tokens).  Raises ValueError if a byte has no
-    token of its own: some texts could then not be written from every place.
+    `pieces` maps ids to bytes, without ids that write nothing (control tokens).  Raises ValueError: a byte has no token
+    of its own, so that some texts could not be written from every place.
     """
 
     def __init__(self, pieces: Mapping[int, bytes]) -> None:
@@ -85,8 +85,10 @@ class VocabularyBytes:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> VocabularyBytes | None:
-        """Return the vocabulary of a byte-level tokenizer, or of one that marks spaces and falls back to bytes; None
-        for any other, which a probe text tells."""
+        """Return the vocabulary of a byte-level tokenizer, or of one that marks spaces and falls back to bytes.
+
+        None for any other tokenizer.  A probe text shows the kind.
+        """
         is_byte_level = "ByteLevel" in json.dumps(json.loads(tokenizer.to_str()).get("decoder"))
         pieces: dict[int, bytes] = {}
         for text, token in tokenizer.get_vocab(with_added_tokens=False).items():
@@ -109,7 +111,7 @@ class VocabularyBytes:
             return None
 
     def piece(self, token: int) -> bytes:
-        """Return the bytes of a token; b"" for a control token."""
+        """Return the bytes of a token; empty for a control token."""
         return self._pieces.get(token, b"")
 
     def ids(self, piece: bytes) -> list[int]:
@@ -117,7 +119,7 @@ class VocabularyBytes:
         return self._ids.get(piece, [])
 
     def longer(self, start: bytes) -> Iterator[tuple[bytes, list[int]]]:
-        """Yield the pieces that begin with `start` and go on, with their ids."""
+        """Yield the pieces that begin with `start` and are longer, with their ids."""
         for at in range(bisect_right(self._sorted, start), len(self._sorted)):
             piece = self._sorted[at]
             if not piece.startswith(start):
@@ -130,8 +132,8 @@ class VocabularyBytes:
 
 
 def source_lines(job: EditJob) -> list[str]:
-    """Return the lines that an output may have: those of the original, and those of the update that the merger writes
-    (no markers, fences, hints)."""
+    """Return the lines that an output may have: the original's, and the update's that the merger writes (no markers,
+    fences, hints)."""
     original = job.original.split("\n")
     update = [op.text for op in job.prediction.ops if op.update_line is not None and op.kind != "drop"]
     return [*(original if original[-1] else original[:-1]), *update]
@@ -148,13 +150,14 @@ class TextState:
 
 
 class SourceConstraint(Masks[TextState]):
-    """For formats that write the plain file.  A token is allowed if the line so far and its bytes begin a line of the
-    sources, or end one and begin others.  The target chooses how the text is cut into tokens.
+    """For formats that write the plain file.  The target chooses how the text is divided into tokens.
 
-    The output is `before`, some of `lines` (given without line ends), `after`, then `end_id`.  The last line may lack
-    its line end, which may also be the one that `after` begins with.
+    A token is allowed if the line so far and the token begin a line of the sources.  It may also end a line and begin
+    others.  The output is `before`, some of `lines` (given without line ends), `after`, then `end_id`.  The last line
+    may lack its line end, or share the one at the start of `after`.
 
-    The allowed tokens of a place cost as many look-ups as the lines that may follow have bytes, and are cached.
+    The allowed tokens of a place are cached.  Finding them takes one look-up for each byte of the lines that may
+    follow.
     """
 
     def __init__(
@@ -169,7 +172,7 @@ class SourceConstraint(Masks[TextState]):
         self._ends = frozenset(ends if closing.startswith(b"\n") else ends | {line + closing for line in known})
         self._lines = frozenset(line + b"\n" for line in known)
         self._units = sorted((self._lines | self._ends) - {b""})
-        self._starts: dict[bytes, bool] = {}  # whether the output may go on with this at the start of a line
+        self._starts: dict[bytes, bool] = {}  # whether these bytes may follow at the start of a line
         self._kept: dict[tuple[bool, bytes], TokenSet] = {}
 
     def advance(self, state: TextState, token: int) -> None:
@@ -191,10 +194,10 @@ class SourceConstraint(Masks[TextState]):
             state.is_lost = not self._before.startswith(state.line)
 
     def _end_lines(self, state: TextState) -> None:
-        """Remove complete lines.  The state is lost if the rest begins no line.
+        """Remove complete lines from the state.  The state is lost if the rest begins no line.
 
-        A line end that could also begin `after` counts as an empty line if the sources have one.  The rest of `after`
-        may follow either way.
+        A line end that could also begin `after` counts as an empty line if the sources have one.  In both cases the
+        rest of `after` may follow.
         """
         while (cut := state.line.find(b"\n") + 1) and state.line[:cut] in self._lines:
             state.line = state.line[cut:]
@@ -211,7 +214,7 @@ class SourceConstraint(Masks[TextState]):
             return self._kept[place]
         vocabulary = self._vocabulary
         found = {self._end_id} if line in self._ends and not is_opening else set()
-        known = b""  # the rest of the unit before, whose beginnings have been looked up
+        known = b""  # the rest of the previous unit, with all beginnings looked up
         first, last = self._units_from(line)
         for unit in [self._before] if is_opening else self._units[first:last]:
             rest = unit[len(line) :]

@@ -1,7 +1,8 @@
-"""The tokenizer and the chat of a GGUF file, as llama.cpp has them: no tokenizer library is needed.
+"""The tokenizer and the chat of a GGUF file, through llama.cpp and without a tokenizer library.
 
-File text never becomes a control token: these are not looked for in it.  llama.cpp still makes one token of a spelling
-that the vocabulary calls defined by the user, such as `<tool_call>`, so texts are cut inside such spellings.
+File text never becomes a control token, because llama.cpp is not asked to look for them in it.  But it still makes one
+token of a spelling that the vocabulary calls user-defined, such as `<tool_call>`.  So texts are cut inside such
+spellings.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from apply_service.prompts.tokenizer import PROBE, Encoded, PromptMessage, place
 
 
 class Vocabulary(Protocol):
-    """What is needed of a model in llama.cpp: see `engine.llama_cpp.model.LlamaModel`."""
+    """The parts of a model in llama.cpp that are needed here: see `engine.llama_cpp.model.LlamaModel`."""
 
     @property
     def end_id(self) -> int | None: ...
@@ -38,8 +39,10 @@ class Vocabulary(Protocol):
 
 
 class LlamaContent:
-    """Text without control tokens.  Raises ModelNotLoadable: the vocabulary does not give a text back unchanged, so it
-    would damage files."""
+    """Tokenizes text without control tokens.
+
+    Raises ModelNotLoadable: the vocabulary does not give a text back unchanged, so that it would damage files.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -52,7 +55,7 @@ class LlamaContent:
 
     @cached_property
     def _defined(self) -> re.Pattern[str] | None:
-        """Finds each spelling that must be cut.  Blanks are text like any other."""
+        """A pattern for each spelling that must be cut; None if there are none.  Blanks are text like any other."""
         texts = {piece.decode(errors="ignore") for piece in self._vocabulary.defined_by_user}
         spellings = sorted((text for text in texts if len(text) > 1 and text.strip()), key=len, reverse=True)
         return re.compile(f"(?={'|'.join(map(re.escape, spellings))})") if spellings else None
@@ -69,11 +72,11 @@ class LlamaContent:
         return Encoded(ids, np.minimum(ends, len(text)))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Control tokens stand for nothing."""
+        """Return the text of the ids; control tokens have none."""
         return b"".join(map(self._vocabulary.piece, ids)).decode(errors="replace")
 
     def pieces(self) -> Mapping[int, bytes]:
-        """Return the bytes of every token that text may become."""
+        """Return the bytes of every token that text can become."""
         added = set(self._vocabulary.defined_by_user)
         return {
             token: piece
@@ -83,7 +86,7 @@ class LlamaContent:
 
 
 def _in_chars(data: bytes, places: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return places in UTF-8 as places in its characters; one inside a character is that character's."""
+    """Return byte offsets in UTF-8 as character offsets; an offset inside a character becomes that character's."""
     begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     n_begun = np.concatenate([[0], np.cumsum(begins)])
     places = np.minimum(places, len(data))
@@ -93,7 +96,7 @@ def _in_chars(data: bytes, places: np.ndarray[Any, np.dtype[np.int64]]) -> np.nd
 
 
 class LlamaChat:
-    """As `prompts.tokenizer.ChatTokenizer`, with the template of the GGUF file, which runs in Jinja's sandbox."""
+    """As `prompts.tokenizer.ChatTokenizer`, with the GGUF file's template, which runs in Jinja's sandbox."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.content = LlamaContent(vocabulary)
@@ -106,8 +109,10 @@ class LlamaChat:
         self.stop_ids = vocabulary.stop_ids | {self.end_id}
 
     def encode_chat(self, messages: Sequence[PromptMessage], *, prefill: str = "") -> list[int]:
-        """Return ids of the chat, up to and with `prefill`, the beginning of the assistant's answer.  Raises
-        ModelNotLoadable: the chat template is missing, unusable, or does not show each message exactly once."""
+        """Return ids of the chat up to the end of `prefill`, the beginning of the assistant's answer.
+
+        Raises ModelNotLoadable: the chat template is missing, unusable, or does not show each message exactly once.
+        """
         return place_messages(
             messages,
             self._render,

@@ -1,10 +1,11 @@
-"""Text <-> ids for prompts.  File text never becomes a control token, and every byte of it is kept.
+"""Turns the text of prompts into ids, and ids into text.  File text never becomes a control token, and keeps every
+byte.
 
-The content tokenizer has no added tokens at all, so that `<|im_end|>` or `<tool_call>` inside a file is plain text
-(switching "special" tokens off is not enough: many added tokens of published models are not marked special).
+The content tokenizer has no added tokens at all, so that `<|im_end|>` or `<tool_call>` inside a file is plain text.  To
+switch "special" tokens off is not enough, because many added tokens of published models are not marked special.
 
-`BytePairs` is the embedded model's tokenizer in plain Python, so that its install needs no tokenizer library.  It gives
-the ids that `tokenizers` gives for the same file; a test compares them.
+`BytePairs` is the embedded model's tokenizer in plain Python, so that it needs no tokenizer library.  A test checks
+that it gives the same ids as `tokenizers` for the same file.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from apply_service.protocols import DraftSource, DraftSources, EditJob
 
 PROBE = "def f(x):\n\treturn {'é': x}  # 日本 🙂 e\u0301\r\n\n   <|im_end|></s>  end\n"
 UNICODE_FORMS = frozenset({"NFC", "NFD", "NFKC", "NFKD"})
-"""Normalizers of vocabularies that change characters of the file."""
+"""Unicode normal forms; vocabularies that use them change characters of the file."""
 REPLACEMENT = "\ufffd"
 MAX_HELD = 3
-"""A character has at most four bytes, so at most three tokens of it can be waiting for the last."""
+"""The most tokens of an incomplete character: a character has at most four bytes."""
 Offsets = npt.NDArray[np.int64]
 
 
@@ -40,7 +41,7 @@ class Encoded(NamedTuple):
 
 
 class TextTokenizer(Protocol):
-    """Text <-> ids without control tokens."""
+    """Turns text into ids and back, without control tokens."""
 
     def encode(self, text: str) -> Encoded: ...
     def decode(self, ids: Sequence[int]) -> str: ...
@@ -55,7 +56,7 @@ class ContentTokenizer:
     def __init__(self, tokenizer_json: str) -> None:
         spec = json.loads(tokenizer_json)
         spec["added_tokens"] = []
-        spec["post_processor"] = None  # would add BOS, and trims offsets
+        spec["post_processor"] = None  # it would add BOS and trim offsets
         spec["truncation"] = spec["padding"] = None
         if (spec.get("normalizer") or {}).get("type") in UNICODE_FORMS:
             spec["normalizer"] = None
@@ -69,13 +70,13 @@ class ContentTokenizer:
             )
 
     def encode(self, text: str) -> Encoded:
-        # A batch, because other threads run meanwhile; `encode` stops them all, for a second a megabyte.
+        # Encode as a batch: other threads run meanwhile, while `encode` stops them all for a second per megabyte.
         (encoding,) = self.tokenizer.encode_batch([text], add_special_tokens=False)
         starts = np.fromiter((start for start, _ in encoding.offsets), np.int64, len(encoding.ids))
         return Encoded(list(encoding.ids), np.append(starts, len(text)))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Control tokens stand for nothing."""
+        """Return the text of the ids; control tokens have none."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
 
 
@@ -101,8 +102,10 @@ class ChatTokenizer:
         self.stop_ids = frozenset({self.end_id})
 
     def encode_chat(self, messages: Sequence[PromptMessage], *, prefill: str = "") -> list[int]:
-        """Return ids of the chat, up to and with `prefill`, the beginning of the assistant's answer.  Raises
-        ModelNotLoadable: the chat template is missing, or does not show each message exactly once."""
+        """Return ids of the chat up to the end of `prefill`, the beginning of the assistant's answer.
+
+        Raises ModelNotLoadable: the chat template is missing, or does not show each message exactly once.
+        """
         if not self._tokenizer.chat_template:
             raise ModelNotLoadable("the model has no chat template", remedy="use an instruct model")
         return place_messages(
@@ -124,8 +127,12 @@ def place_messages(
     encode: Callable[[str], list[int]],
     prefill: str,
 ) -> list[int]:
-    """Return ids of a chat that `render` writes: of its own text with control tokens, of messages and `prefill`
-    without. Raises ModelNotLoadable: the template does not show each message exactly once."""
+    """Return ids of a chat that `render` writes.
+
+    The template's own text is encoded with control tokens, messages and `prefill` without.
+
+    Raises ModelNotLoadable: the template does not show each message exactly once.
+    """
     places = [{**message, "content": f"\ue000{i}\ue001"} for i, message in enumerate(messages)]
     rendered = render(places)
     if any(rendered.count(place["content"]) != 1 for place in places):
@@ -140,7 +147,7 @@ def place_messages(
 
 
 class IncrementalDecoder:
-    """Decodes a growing sequence piece by piece.  It holds back a character until all its bytes have come."""
+    """Decodes a growing sequence piece by piece.  It holds back a character until it is complete."""
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
         self._decode = decode
@@ -164,11 +171,11 @@ class IncrementalDecoder:
 def lines_of_tokens(
     ids: Sequence[int], decode: Callable[[Sequence[int]], str], *, head: str = ""
 ) -> list[tuple[int, int]]:
-    """Return, for each token of a plain-text output, the first and last line (0-based) of the merged text that it
-    decides: the line that it is in and those that it begins.
+    """Return the first and last line (0-based) of the merged text that each token of a plain-text output decides.
 
-    `head`: what the output has before the merged text.  Line breaks are counted token by token.  That is exact for
-    byte-level vocabularies and those that fall back to bytes.
+    A token decides the line that it is in, and the lines that it begins.  `head`: the output before the merged text.
+    Line breaks are counted token by token.  This is exact for byte-level vocabularies, and for those that fall back to
+    bytes.
     """
     n_breaks: dict[int, int] = {}
     lines: list[tuple[int, int]] = []
@@ -210,8 +217,8 @@ def text_sources(job: EditJob, tokenizer: TextTokenizer, *, before: str, after: 
         update_at = there if op.update_line is None else update_starts[op.update_line + 1]
 
     def token_places(chars: list[Offsets], other: DraftSource) -> Offsets:
-        """Return, for each token of the predicted merge, the aligned token of `other`.  The first token belongs to the
-        tag, and maps to the first."""
+        """Return the aligned token of `other` for each token of the predicted merge.  The first token is the tag's, and
+        maps to the first token."""
         all_chars = np.concatenate(chars)
         at = all_chars[np.clip(predicted.starts - len(before), 0, len(all_chars) - 1)] + len(before)
         places = np.searchsorted(other.starts[:-1], at)
@@ -231,19 +238,21 @@ def text_sources(job: EditJob, tokenizer: TextTokenizer, *, before: str, after: 
 
 # -- byte pairs --------------------------------------------------------------------------------------------------------
 PIECES = r"\n[ \t]*| ?[\p{L}_]+|\p{N}{1,3}| ?[^\s\p{L}\p{N}_]+|[ \t]+(?=\S)|\s+"
-"""What a text is cut into before bytes are joined: newline with indentation, words, digits, signs, blanks."""
+"""The pieces of a text inside which bytes are joined: newline with indentation, words, digits, signs, blanks."""
 ASCII_PIECES = re.compile(r"\n[ \t]*| ?[A-Za-z_]+|[0-9]{1,3}| ?[^\sA-Za-z0-9_]+|[ \t]+(?=\S)|\s+", re.ASCII)
 VISIBLE = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
 HIDDEN = [byte for byte in range(256) if byte not in VISIBLE]
 BYTE_ALPHABET = {chr(byte): byte for byte in VISIBLE} | {chr(256 + i): byte for i, byte in enumerate(HIDDEN)}
-"""The character that byte-level vocabularies use for each byte: its own if it is visible, else the next one from 256
-on."""
+"""The byte of each character in byte-level vocabularies.  A visible byte is its own character; the others take the
+characters from 256 on."""
 MAX_CACHED_PIECES = 100_000
 
 
 class BytePairs:
     """Encodes text with the `model` of a `tokenizer.json`.  It caches pieces, so only one thread at a time may use it.
-    Raises KeyError or ValueError: the model is no byte-level BPE."""
+
+    Raises KeyError or ValueError: the model is no byte-level BPE.
+    """
 
     def __init__(self, model: Mapping[str, Any]) -> None:
         vocabulary = model["vocab"]
@@ -270,7 +279,7 @@ class BytePairs:
         return ids
 
     def _merged(self, ids: list[int]) -> list[int]:
-        """Join the pair that was learnt first, the leftmost of equals, until no pair is known; changes `ids`."""
+        """Join pairs until none is known, each time the pair learnt first (the leftmost of equals); changes `ids`."""
         before, after = list(range(-1, len(ids) - 1)), list(range(1, len(ids) + 1))
         queue = [(*merge, i) for i, pair in enumerate(pairwise(ids)) if (merge := self._merges.get(pair)) is not None]
         heapify(queue)
@@ -278,7 +287,7 @@ class BytePairs:
             rank, joined, at = heappop(queue)
             other = after[at]
             if other == len(ids) or self._merges.get((ids[at], ids[other])) != (rank, joined):
-                continue  # one of them has been joined to another one since
+                continue  # one of the two was joined to another since
             ids[at], ids[other], after[at] = joined, -1, after[other]
             if after[at] < len(ids):
                 before[after[at]] = at
@@ -289,7 +298,7 @@ class BytePairs:
 
 
 class Shapes(dict[int, int]):
-    """For each code point, an ASCII character that `PIECES` treats alike."""
+    """For each code point, an ASCII character that `PIECES` treats in the same way."""
 
     def __missing__(self, code: int) -> int:
         kind = unicodedata.category(chr(code))

@@ -1,6 +1,6 @@
-"""Takes off a reply what models put around it: thoughts, tool calls, byte-order marks, numbers, indentation.
+"""Removes what models put around an edit: thoughts, tool calls, byte-order marks, line numbers, indentation.
 
-What stands before every line is taken off only where the file has the lines without it, or can't have them with it.
+A prefix of every line is removed only if the file has the lines without it, or can't have them with it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from apply_service.text.fidelity import MARK, normalise
 from apply_service.text.line_search import FileLines
 
 THOUGHTS = ("think", "thinking", "reasoning")
-"""Tags around the reasoning that some models begin their replies with."""
+"""Tags around the reasoning at the start of some models' replies."""
 INSTRUCTIONS = ("instruction", "instructions")
-"""What tools call a sentence about the edit."""
+"""Names that tools give to a sentence about the edit."""
 _MARKED = re.compile("^([-+ ]?)\ufeff", re.MULTILINE)
 _NUMBERED = re.compile(r"\s*(?P<number>\d+)(?: ?[|│→:] ?|\t)(?P<code>.*)")
 
@@ -32,7 +32,7 @@ class Called(NamedTuple):
     format: str
     text: str
     prose: str = ""
-    """What the call says about the edit."""
+    """The call's words about the edit."""
     is_mended: bool = False
     """Whether its JSON was broken."""
 
@@ -47,9 +47,9 @@ def clean(text: str, original: str, file: FileLines, formats: Collection[type[Re
 
 
 def open_call(text: str, formats: Mapping[str, type[Recognised]]) -> Called | None:
-    """Return the edit in the tool call that a reply is; None where it is none, or the format reads calls itself.
+    """Return the edit in a tool call; None if the reply is no call, or if its format reads calls itself.
 
-    Operations of several files are patches one behind the other.  Raises MalformedEdit: the call is not well formed.
+    Operations on several files become patches, one after the other.  Raises MalformedEdit: the call is not well formed.
     """
     words = [word for one in formats.values() for word in (*one.signs, *one.call_words)]
     if not _is_call(text) or not any(word in text for word in words) or read_replacements(text)[0]:
@@ -66,7 +66,7 @@ def open_call(text: str, formats: Mapping[str, type[Recognised]]) -> Called | No
 
 
 def _is_call(text: str) -> bool:
-    """Tell whether the reply is a call, in tags or not, or its only fence holds one."""
+    """Tell whether the reply is a call, with or without tags, or has one as its only fence."""
     if opens_call(text) or text.lstrip().startswith(("<tool_call>", "<function_calls>")):
         return True
     lines = text.split("\n")
@@ -79,8 +79,11 @@ def _is_call(text: str) -> bool:
 
 
 def without_thoughts(text: str, original: str) -> str:
-    """Return the reply without the reasoning above the edit.  Some servers take off the opening tag: then the closing
-    one stands alone on its line.  The text stays where nothing follows, or where the file has such a tag itself."""
+    """Return the reply without the reasoning above the edit.
+
+    Some servers remove the opening tag, so that only the closing tag is left, alone on its line.  The reply stays as it
+    is if nothing follows the reasoning, or if the file has such a tag itself.
+    """
     for tag in THOUGHTS:
         opening, closing = f"<{tag}>", f"</{tag}>"
         thoughts, end, rest = text.partition(closing)
@@ -95,8 +98,10 @@ def without_thoughts(text: str, original: str) -> str:
 
 
 def _unnumbered(lines: list[str], file: FileLines) -> list[str]:
-    """Return the lines, with the numbers taken off that stand before all code of a fence, or of the whole text, one
-    after the other; only where the file has a line without its number, and none with it."""
+    """Return the lines without line numbers, if consecutive numbers stand before all code of a fence or of the text.
+
+    They are removed only if the file has a line without its number, and has no line with it.
+    """
     found = list(lines)
     for stretch in [fence.body for fence in find_fences(lines)] or [range(len(lines))]:
         at = [k for k in stretch if lines[k].strip()]
@@ -109,7 +114,7 @@ def _unnumbered(lines: list[str], file: FileLines) -> list[str]:
 
 
 def _read_numbered(lines: Sequence[str]) -> list[str]:
-    """Return lines that are numbered one after the other, without their numbers; none of any others."""
+    """Return the lines without their consecutive numbers; empty if they are numbered in any other way."""
     matches = [match for line in lines if len(line) <= MAX_PROSE and (match := _NUMBERED.match(line)) is not None]
     numbers = [int(match["number"][:9]) for match in matches]
     if len(lines) < 2 or len(matches) < len(lines) or any(b != a + 1 for a, b in pairwise(numbers)):
@@ -118,8 +123,8 @@ def _read_numbered(lines: Sequence[str]) -> list[str]:
 
 
 def _movable_fences(lines: Sequence[str], file: FileLines) -> list[range]:
-    """Return the fences; none of them if a line of the file stands outside, so that they may be text of the file
-    too."""
+    """Return the fences that may be moved; none if one is indented and a line of the file stands outside.  Then they
+    may be text of the file."""
     fences = [range(fence.opening, min(fence.closing + 1, len(lines))) for fence in find_fences(lines)]
     if not any(lines[fence.start][:1] in (" ", "\t") for fence in fences):
         return fences
@@ -130,7 +135,7 @@ def _movable_fences(lines: Sequence[str], file: FileLines) -> list[range]:
 
 
 def _unindented(lines: Sequence[str], edits: Sequence[range], file: FileLines) -> list[str]:
-    """Return the lines, with fenced text and `edits` inside list items moved to the left edge."""
+    """Return the lines with fenced text and `edits` moved to the left edge, if they stand in list items."""
     found = list(lines)
     for stretch in [*_movable_fences(lines, file), *edits]:
         line = found[stretch.start]

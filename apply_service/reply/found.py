@@ -1,4 +1,4 @@
-"""A reply with what every format finds in it: which format speaks, which files it names, and what is left out."""
+"""A reply, and what every format finds in it: the edit's format, the files it names, and the lines left out."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from apply_service.types import DOUBT, Severity, Verdict
 *_, SNIPPET = EDIT_FORMATS
 CHECK = "reply"
 OTHER_FILES = "other_files"
-"""The names of two checks: some lines of the reply are left out, or the reply also changes other files; the second is
-no warning where the reply has a part for the file that the request names."""
+"""The names of two checks: lines of the reply are left out, or the reply also changes other files.  The second is no
+warning if the reply has a part for the requested file."""
 MIN_WORDS = 4
 
 
@@ -37,7 +37,8 @@ class FoundEdit:
     parts: Mapping[str, str] = field(default_factory=dict)
     """The part of the edit for each file that it names; empty if the edit can't be divided by files."""
     may_be_file: bool = False
-    """Whether it is the reply's only fence for the file, without a marker or an order: it may be the whole file."""
+    """Whether it is the reply's only fence for the file, without markers or orders, so that it may be the whole
+    file."""
     is_patch: bool = False
     """Whether the edit is a patch, read for all of its files."""
 
@@ -47,14 +48,14 @@ class FoundEdit:
 
 
 class OpenReply:
-    """A reply in lines, with what every format finds in it."""
+    """A reply in lines, and what every format finds in it."""
 
     def __init__(self, text: str, original: str, path: str | None = None, language: str | None = None) -> None:
         kinds = {name: beside(EDIT_FORMATS, name, "recognise", Recognised) for name in EDIT_FORMATS}
         file = FileLines(original)
         text = without_thoughts(text, original)
         self.called = open_call(text, kinds)
-        """The tool call that the reply is, if its edit is of another format than calls are."""
+        """The tool call that the reply is, if the edit in it has a format that does not read calls."""
         if self.called is None:
             lines = clean(text, original, file, kinds.values())
         elif kinds[self.called.format].is_whole:
@@ -88,13 +89,13 @@ class OpenReply:
 
     @cached_property
     def orders(self) -> list[str]:
-        """The orders behind the edit."""
+        """The orders after the edit."""
         return orders_behind(self.reply)
 
     def named_files(self, known: Collection[str]) -> tuple[str, ...]:
         """Return the files that the edit in the reply's format names."""
         found = self.speaker.paths
-        # Where marks that a snippet holds could be read, its fences are taken at their word.
+        # If a snippet has the marks of another format that could be read, its fences count without further proof.
         if self.speaker.is_snippet and any(one.is_snippet for one in self.formats.values() if one.has_marks):
             fences = [fence for fence in self.reply.fences if fence.path]
             is_known = match_files((fence.path or "" for fence in fences), known)
@@ -105,13 +106,15 @@ class OpenReply:
         return tuple(dict.fromkeys(found))
 
     def parts(self) -> Mapping[str, str]:
-        """Return the part of each file; none where a file has a fence of its own, so that each has to read the
+        """Return the part of each file; none if a file has a fence of its own.  Then each file has to read the whole
         reply."""
         return {} if any(found.whole_files for found in self.formats.values()) else self.speaker.parts()
 
     def edit(self, name: str, part: ReadPart) -> FoundEdit:
-        """Return what the format read, with reports of the parts left out: prose as a remark, code and other files as
-        warnings."""
+        """Return the edit that the format read, with reports of the lines left out.
+
+        Prose is reported as a remark, and code and other files as warnings.
+        """
         reply, found = self.reply, self.formats[name]
         foreign = self._parts_of_others(name)
         kept = {*part.lines, *reply.within(one[:2] for one in foreign)}
@@ -121,7 +124,7 @@ class OpenReply:
         return FoundEdit(name, part.update, "\n".join(reply.lines[at] for at in left), findings)
 
     def _parts_of_others(self, name: str) -> list[FilePart]:
-        """Return what is another file's is not left out, where the reply has a part for this file."""
+        """Return the parts of other files, if the reply has a part for this file.  They do not count as left out."""
         path, named = self.reply.path, [fence for fence in self.reply.plain_fences if fence.path]
         own = {*self.formats[name].paths, *(fence.path or "" for fence in named)}
         if not any(is_same_file(one, path) for one in own):
@@ -139,7 +142,7 @@ def _is_usual(line: str) -> bool:
 
 
 def _tell_lines(reply: ReplyLines, found: Recognised, left: Sequence[int], kept: Collection[int]) -> Iterator[Verdict]:
-    """Reports of the lines that are left out: how many, and the first one in a fence that may be of this file."""
+    """Yield reports of the lines left out: their number, and the first one in a fence that may be of this file."""
     if not left:
         return
     in_code = [f for f in reply.fences if f.language not in SHELLS and f.opening not in kept]
@@ -164,7 +167,7 @@ def _ends_statement(reply: ReplyLines, at: int) -> bool:
 
 
 def _tell_files(found: Recognised, others: Iterable[str | None]) -> Iterator[Verdict]:
-    """Yield a report of the other files, but of one alone that has the name of this file under another folder."""
+    """Yield a report of the other files, unless the only file named is this one in another folder."""
     path, named = found.reply.path, found.paths
     is_own = path is not None and any(is_same_file(one, path) for one in named)
     is_moved = not is_own and len({*named}) == 1 and has_same_name(named[0], path)

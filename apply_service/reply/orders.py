@@ -1,4 +1,4 @@
-"""The sentences around the code of a reply: which of them tell to change something, and what they say of a fence."""
+"""Finds orders: sentences around the code of a reply that ask for a change, or say what a fence is for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REPEATS = re.compile(
     r"[^.]{0,80}\b(?:the same|analogous\w*|similar\w*|likewise|corresponding\w*)\b",
     re.IGNORECASE,
 )
-"""An order to make the change of the edit at another place as well."""
+"""An order to make the edit's change at another place as well."""
 _OTHER_FILE = re.compile(r"\b(?:another|other|separate|different) (?:script|file|module|page)\b", re.IGNORECASE)
 _NEXT_ORDER = re.compile(
     r",? (?:and|then|and then|and also) "
@@ -51,29 +51,29 @@ _OF_THIS_CODE = re.compile(
 _WISH = re.compile(r"\b(?:can|may|could|should) ", re.IGNORECASE)
 IMPORT_ORDER = "Add this import after the imports:"
 MAX_BEHIND = 20
-"""Paragraphs behind an edit that are read for orders."""
+"""The most paragraphs after an edit that are read for orders."""
 
 
-# -- what words say of a fence -----------------------------------------------------------------------------------------
+# -- words about a fence -----------------------------------------------------------------------------------------------
 def lead(reply: ReplyLines, fence: Fence) -> str:
-    """Return the last line above a fence that is not blank."""
+    """Return the last line above a fence that is not blank, which may introduce it."""
     return next((reply.lines[at] for at in range(fence.opening - 1, -1, -1) if reply.lines[at].strip()), "")
 
 
 def is_foreign(reply: ReplyLines, fence: Fence) -> bool:
-    """Tell whether the words above the fence speak of another file."""
+    """Tell whether the words above the fence are about another file."""
     is_named = fence.path is not None and not fence.is_surely_named and not is_same_file(fence.path, reply.path)
     return is_named or _OTHER_FILE.search(lead(reply, fence)[:MAX_PROSE]) is not None
 
 
 def is_suggested(reply: ReplyLines, fence: Fence) -> bool:
-    """Tell whether the fence has code for a case that may never come ("If that is too many, use:")."""
+    """Tell whether the fence is for a case that may never come ("If that is too many, use:")."""
     last = _SENTENCE_END.split(lead(reply, fence)[:MAX_PROSE])[-1]
     return fence.path is None and _SUGGESTION.match(last) is not None
 
 
 def shows_usage(reply: ReplyLines, fence: Fence) -> bool:
-    """Tell whether the fence shows how to try the code: the line above says so, and the file has none of it."""
+    """Tell whether the fence is an example of use: the line above says so, and the file has no line of it."""
     above = [line for line in reply.lines[max(0, fence.opening - 2) : fence.opening] if line.strip()]
     is_named = fence.path is not None and fence.is_surely_named
     return not is_named and above != [] and leads_to_usage(above[-1]) and not reply.shows_file(fence)
@@ -81,8 +81,8 @@ def shows_usage(reply: ReplyLines, fence: Fence) -> bool:
 
 # -- orders ------------------------------------------------------------------------------------------------------------
 def orders_above(reply: ReplyLines, fence: Fence) -> tuple[list[str], str]:
-    """Return, of the paragraph above a fence: the sentences that tell to delete something, and the order that tells
-    what to do with the code inside ("" for none)."""
+    """Return two parts of the paragraph above a fence: the sentences that ask to delete something, and the order for
+    the code inside; empty if it has none."""
     above = range(*_paragraph_above(reply, fence.opening))
     text = as_lead(join(reply.lines, above))
     if not reply.fenced.isdisjoint(above) or not reads_as_english(text):
@@ -94,21 +94,23 @@ def orders_above(reply: ReplyLines, fence: Fence) -> tuple[list[str], str]:
 
 
 def _parted(sentences: Sequence[str], text: str) -> tuple[list[str], str]:
-    """Return the sentences of a text that tell to delete something, and the others as one order ("" if they are
-    none)."""
+    """Return the sentences that ask to delete something, and the others as one order; empty if they are none."""
     apart = [one for one in sentences if one.endswith(".") and asks_to_delete(one) and reads_as_english(one)]
     if len(apart) == len(sentences) and not any(map(_ORDER_BEHIND.match, apart)):
         return [], text if is_order(text) else ""
     rest = [one for one in sentences if one not in apart]
     if rest and "`" in rest[-1] and is_order(rest[-1]):
-        rest = rest[-1:]  # The sentences before it tell why.
+        rest = rest[-1:]  # The sentences before it give reasons.
     order = " ".join(rest)
     return apart, order if is_order(order) else ""
 
 
 def _as_orders(sentence: str) -> list[str]:
-    """Return a sentence above code as orders: one that first tells to delete something as two, and leave to delete the
-    one thing that it quotes as an order to do so; any other as it is."""
+    """Return the orders in a sentence above code.
+
+    A sentence that asks first for a deletion and then for a change becomes two.  A sentence that allows to delete the
+    one thing it quotes becomes an order to delete it.  Any other stays as it is.
+    """
     parts = [sentence]
     first, *rest = _NEXT_ORDER.split(sentence, maxsplit=1)
     if rest and sentence.endswith(":") and asks_to_delete(first):
@@ -129,7 +131,7 @@ def _paragraph_above(reply: ReplyLines, row: int) -> tuple[int, int]:
 
 
 def orders_behind(reply: ReplyLines) -> list[str]:
-    """Return the orders in the prose at the reply's end that tell to change something more."""
+    """Return the orders at the reply's end that ask for further changes."""
     found: list[str] = []
     stop = len(reply.lines)
     for _ in range(MAX_BEHIND):
@@ -151,7 +153,7 @@ def orders_behind(reply: ReplyLines) -> list[str]:
 
 
 def _sentences_to_obey(text: str) -> list[str]:
-    """Return the sentences of a paragraph that tell to change something; one with several orders as several."""
+    """Return the sentences of a paragraph that ask for a change.  A sentence with several orders is split."""
     orders: list[str] = []
     for sentence in filter(_ORDER_BEHIND.match, _SENTENCE_END.split(text)):
         parts = _NEXT_ORDER.split(sentence.rstrip(".!"))
@@ -160,29 +162,31 @@ def _sentences_to_obey(text: str) -> list[str]:
 
 
 def added_import(order: str) -> str | None:
-    """Return the import that an order quotes and tells to add."""
+    """Return the import that an order quotes and asks to add."""
     match = _ADDED_CODE.match(order)
     return match["code"] if match is not None and is_import(match["code"]) else None
 
 
 def is_of_code(order: str) -> bool:
-    """Tell whether the order speaks of the code of the edit ("Add this to ...")."""
+    """Tell whether the order is about the code of the edit ("Add this to ...")."""
     return _OF_THIS_CODE.match(order) is not None
 
 
 def is_deletion(order: str) -> bool:
-    """Tell whether the order tells for certain to delete something."""
+    """Tell whether the order surely asks to delete something."""
     return asks_to_delete(order) and _WISH.search(order) is None and reads_as_english(order)
 
 
 def repeats(reply: ReplyLines, update: str) -> list[str]:
-    """Return the sentence around the edit that asks for the same change of something else in the file, if there is
-    one."""
+    """Return the first sentence around the edit that asks for the same change elsewhere in the file.
+
+    The sentence must quote a name of the file that the edit's code lacks.  Empty if there is no such sentence.
+    """
     inside = reply.within((fence.opening, fence.closing) for fence in reply.fences)
     outside = (line for at, line in enumerate(reply.lines) if at not in inside and "`" in line)
     asking = (one for one in outside if len(one) <= MAX_PROSE and _REPEATS.search(one.strip()) is not None)
     found: Sequence[str] = [line for line in islice(asking, MAX_BEHIND) if reads_as_english(line)]
-    # Prose quotes the names that it speaks of.
+    # Prose in the update quotes the names too, so only its code counts.
     code = "\n".join(line for line in update.split("\n") if "`" not in line) if found else ""
     for line in found:
         named = [word.strip("()") for word in line.split("`")[1::2]]

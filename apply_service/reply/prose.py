@@ -1,8 +1,8 @@
-"""Tells English prose that stands around code without a fence from the file's own kind of text.
+"""Distinguishes English prose around code without a fence from text of the file.
 
-Prose is a paragraph at the left edge that reads as English, ends with ":" or "." and is no line of the file.  The
-language of the file must refuse it.  Where the language takes any text (Markdown, HTML, shell commands), or where the
-file has such paragraphs itself, prose must be an order ("Replace the last line of `start` with:").
+Prose is a paragraph at the left edge that reads as English, ends with ":" or ".", and is no line of the file.  It must
+be invalid in the file's language.  If the language accepts any text (Markdown, HTML, shell commands), or if the file
+has such paragraphs itself, prose must be an order ("Replace the last line of `start` with:").
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from apply_service.text.english import MAX_PROSE, is_order, reads_as_english
 from apply_service.text.markers import strip_comment
 
 MAX_PARAGRAPHS = 200
-"""A reply with more paragraphs at the left edge is a text."""
+"""The most paragraphs at the left edge; a reply with more is a text."""
 MAX_LIKENESS = 80.0
-"""A paragraph that is more like a line of the file is a line of it in other words."""
+"""The highest likeness of prose to a line of the file; a paragraph above it may be that line in other words."""
 _DOCUMENT = re.compile(r"\b(?:section|heading|paragraph|line|list|table|sentence|item|bullet|row|file)\b")
-"""The parts of a document that an order may name."""
+"""Parts of a document that an order may name."""
 _MARKUP = ("latex", "svelte", "vue", "xml")
-"""The languages without a grammar in which text may stand by itself."""
+"""Languages without a grammar here in which text may stand by itself."""
 _STRINGS = ('"""', "'''")
 _QUOTES = ('"', "`")
 _WITHOUT_BLOCKS = ("python", "ruby", "yaml", "toml", "bash", "elixir", "lua", "r", "makefile", "dockerfile")
-"""Languages without comments from `/*` to `*/`: there these are parts of patterns of paths."""
+"""Languages without comments from `/*` to `*/`.  There these signs are parts of path patterns."""
 _TEXT_NODES = ("string", "comment", "heredoc", "template", "text", "raw")
 
 
@@ -60,13 +60,13 @@ def find_prose(lines: Sequence[str], original: Sequence[str], language: str | No
 
 
 def join(lines: Sequence[str], span: range) -> str:
-    """Return the lines of a paragraph as one."""
+    """Return the lines of a paragraph as one line."""
     return " ".join(lines[at].strip() for at in span)
 
 
 def _paragraphs(lines: Sequence[str]) -> list[range]:
-    """Return the runs of lines at the left edge that begin behind a blank line: up to the next blank line, or up to a
-    line that ends with ":"."""
+    """Return the paragraphs at the left edge.  Each begins after a blank line, and ends at the next blank line or after
+    a line that ends with ":"."""
     found = []
     for is_blank, run in groupby(range(len(lines)), key=lambda at: not lines[at].strip()):
         at = [*run]
@@ -78,8 +78,10 @@ def _paragraphs(lines: Sequence[str]) -> list[range]:
 
 
 def _is_refused(text: str, original: Sequence[str], language: str | None) -> bool:
-    """Tell whether the language does not take the text: alone, or below the file.  A language without a grammar takes
-    none, unless it is one of markup or unknown."""
+    """Tell whether the text is invalid in the language: alone, or below the file.
+
+    In a language without a grammar any text is invalid, unless it is markup or unknown.
+    """
     alone = parse(text, language)
     if alone is None:
         return find_language(language) is not None and language not in _MARKUP
@@ -90,7 +92,7 @@ def _is_refused(text: str, original: Sequence[str], language: str | None) -> boo
 
 
 def _is_in_text(tree: SyntaxTree, row: int) -> bool:
-    """Tell whether a text that the grammar knows began above the row."""
+    """Tell whether a stretch of text that the grammar knows began above the row."""
     node = tree.root.descendant_for_point_range((row, 0), (row, 0))
     while node is not None and node.parent is not None:
         if any(kind in node.type for kind in _TEXT_NODES) and node.start_point[0] < row:
@@ -100,10 +102,10 @@ def _is_in_text(tree: SyntaxTree, row: int) -> bool:
 
 
 def _in_strings(lines: Sequence[str], found: Sequence[range], language: str | None) -> list[bool]:
-    """Tell whether each paragraph stands inside a string, a comment or a text of markup.
+    """Return for each paragraph whether it is inside a string, a comment or text of markup.
 
-    It does by the grammar, which reads the reply without these paragraphs, or if the signs of a string are not in pairs
-    above or below.  An order may stand beside a lone quote.
+    The grammar decides, on the reply without these paragraphs.  Besides, a paragraph is inside a string if the string
+    signs above or below it are not in pairs.  An order may stand beside a lone quote.
     """
     blanked = list(lines)
     for span in found:

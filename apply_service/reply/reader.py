@@ -1,13 +1,13 @@
 """Finds the edit in a model's reply: its format, the text that the format reads, and the prose around it.
 
-    clean      what stands around every line goes
+    clean      removes what stands around every line
     recognise  each format says what it finds of itself, and how surely it is meant
-    format     one of them speaks; a reply without marks is a lazy snippet
-    read       this format's text for the file; a snippet is taken out of fences and prose
-    edit       the rest is told in `prose` and `findings`
+    format     one format is chosen; a reply without marks is a lazy snippet
+    read       the format gives its text for the file; a snippet is taken out of fences and prose
+    edit       `prose` and `findings` report the rest
 
-Content is never control: if the text around the marks is code, and the file lacks the lines that they quote, the marks
-are text of that code, as in a test that holds a diff.
+Content never decides the format.  If the text around the marks is code, and the file lacks the lines that they quote,
+the marks are text of that code, as in a test that holds a diff.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from apply_service.errors import UnknownEditFormat
+from apply_service.merge.siblings import expand_lists
 from apply_service.merge.signed import is_signed
 from apply_service.registry import EDIT_FORMATS
 from apply_service.reply.clean import Called
@@ -29,16 +30,20 @@ from apply_service.types import DOUBT, Prediction, Verdict
 def read_reply(
     text: str, *, original: str, path: str | None = None, language: str | None = None, named: str | None = None
 ) -> FoundEdit:
-    """Return the edit of the file at `path` in a reply.  `named`: the format that the caller says it has.  Raises
-    UnknownEditFormat: the service does not know the format `named`; MalformedEdit: the reply has edits of several files
-    or several texts, and it is unclear which is for this file."""
+    """Return the edit of the file at `path` in a reply.  `named`: the format that the caller says it has.
+
+    Raises UnknownEditFormat: the service does not know the format `named`.  Raises MalformedEdit: the reply has edits
+    of several files, or several texts, and it is unclear which is for this file.
+    """
     opened = OpenReply(text, original, path, language)
     return _read(opened, opened.format if named is None else detect_format(text, named=named))
 
 
 def detect_format(update: str, *, named: str | None, original: str = "") -> str:
-    """Return the registry's name of the format of a reply's edit.  `update` has LF line ends.  Raises
-    UnknownEditFormat: the service does not know the format `named`."""
+    """Return the registry's name of the format of a reply's edit.  `update` has LF line ends.
+
+    Raises UnknownEditFormat: the service does not know the format `named`.
+    """
     if named is None:
         return OpenReply(update, original).format
     if named not in EDIT_FORMATS:
@@ -54,16 +59,16 @@ def detect_format(update: str, *, named: str | None, original: str = "") -> str:
 def named_files(text: str, known: Collection[str] = ()) -> tuple[str, ...]:
     """Return the files that a reply says it edits, in the order of the reply.
 
-    A file that only the sentence above a fence mentions counts if it is one of the `known` files.
+    A file that is only mentioned in the sentence above a fence counts if it is one of the `known` files.
     """
     return OpenReply(text, "").named_files(known)
 
 
 def read_patch_reply(text: str, originals: Iterable[str] = ()) -> FoundEdit:
-    """Return the edit in a reply over several files.
+    """Return the edit in a reply for several files.
 
-    A patch comes without the text around it.  For any other format `update` is the whole reply: the caller reads for
-    each file its part in `parts`, or the whole reply if there are no parts.
+    A patch comes without the text around it.  For any other format, `update` is the whole reply.  The caller then reads
+    each file's part in `parts`, or the whole reply for each file if there are no parts.
     """
     opened = OpenReply(text, "\n".join(originals))
     name, speaker = opened.format, opened.speaker
@@ -77,7 +82,7 @@ def read_patch_reply(text: str, originals: Iterable[str] = ()) -> FoundEdit:
 
 
 def name_finding(edit: FoundEdit, prediction: Prediction) -> Verdict | None:
-    """Return a warning if the first line of a snippet was left out because it looks like the file's name."""
+    """Return a warning if a snippet's first line was left out because it looks like the name of the file."""
     if edit.format != SNIPPET:
         return None
     lines = edit.update.split("\n")
@@ -90,26 +95,31 @@ def name_finding(edit: FoundEdit, prediction: Prediction) -> Verdict | None:
 
 
 def _from_call(edit: FoundEdit, called: Called) -> FoundEdit:
-    """Return the edit with what the tool call says about it."""
+    """Return the edit together with the tool call's words about it."""
     edit = replace(edit, prose="\n".join(filter(None, [called.prose, edit.prose])))
     return edit.but(DOUBT, "the JSON of the call was broken and was mended") if called.is_mended else edit
 
 
 def _not_done(opened: OpenReply, name: str, edit: FoundEdit) -> list[str]:
-    """Return the orders behind the edit that are no part of it; a snippet has those that the merger carries out."""
+    """Return the orders after the edit that it does not include.  A snippet includes those that the merger carries
+    out."""
     carries_out = name == SNIPPET and not is_signed(opened.reply.original.split("\n"), edit.update.split("\n"))
     done = edit.update if carries_out else ""
     return [one for one in opened.orders if one.rstrip(".!") not in done and (added_import(one) or one) not in done]
 
 
 def _read(opened: OpenReply, name: str) -> FoundEdit:
-    """Return the reply as the format of that name.  An order behind the edit is doubted: only some are carried out, and
-    none beside a format that says exactly what changes."""
+    """Return the reply's edit, read as the format of that name.
+
+    Orders after the edit are reason for doubt.  Only some are carried out, and none beside a format that says exactly
+    what changes.
+    """
     reply, found = opened.reply, opened.formats[name]
     if not found.is_snippet:
         edit = opened.edit(name, found.read())
     elif name == SNIPPET:
         edit = read_snippet(opened)
+        edit = replace(edit, update=expand_lists(reply.original, edit.update, reply.language))
     else:
         edit = replace(read_snippet(opened), format=name)
     if opened.called is not None:
@@ -121,7 +131,7 @@ def _read(opened: OpenReply, name: str) -> FoundEdit:
         edit = edit.but(DOUBT, f"the edit may not do what this sentence asks: {asked[:80]!r}")
     if not left or any(map(is_of_code, left)):
         return edit
-    # They say nothing about the place of the code above them.
+    # These orders say nothing about the place of the code above them.
     told = [order.rstrip(".!").lower() for order in left]
     said = (x for x in edit.prose.split("\n") if not any(x.lower() in t or t in x.lower() for t in told))
     return replace(edit, prose="\n".join(said))

@@ -1,4 +1,4 @@
-"""The snippet in a reply without marks: out of its fences, with the orders that stand around them, or out of prose."""
+"""Takes the snippet out of a reply without marks: out of fences, with the orders around them, or out of prose."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from apply_service.text.paths import has_same_name, is_same_file, named_path
 from apply_service.types import DOUBT
 
 OF_QUOTES = "search_replace"
-"""The format of a fence with code of the file and a fence with what replaces it."""
+"""The format of two fences: code of the file, and code that replaces it."""
 DIFF_TITLES = ("diff", "patch", "udiff")
 SCRIPTS = (".sh", ".bash", ".zsh", ".ps1")
 _OLD_CODE = re.compile(
@@ -41,19 +41,22 @@ _OLD_CODE = re.compile(
     re.IGNORECASE,
 )
 _NEW_CODE = re.compile(r"\W*(?:and |then )*(?:to|with|by|into|after|new|becomes|now)\b.{0,60}$", re.IGNORECASE)
-"""The words above code that is to be replaced, and above the code that replaces it."""
+"""The words above code that is replaced, and the words above the new code."""
 
 
 class Piece(NamedTuple):
-    """Code with the order that says what to do with it ("" for none); an order to delete has no code."""
+    """Code, and the order for it; empty if there is none.  An order to delete has no code."""
 
     order: str
     code: Sequence[str]
 
 
 def read_snippet(opened: OpenReply) -> FoundEdit:
-    """Return the snippet of this file.  Raises MalformedEdit: the reply is for several files, and it is unclear which
-    of them is this one, or it is prose alone that does not tell to delete anything."""
+    """Return the snippet of this file.
+
+    Raises MalformedEdit: the reply is for several files, and it is unclear which of them is this one; or it is only
+    prose, and does not ask to delete anything.
+    """
     reply = opened.reply
     fences = own_fences(opened)
     if not fences and _may_wrap_page(reply):
@@ -78,14 +81,14 @@ def read_snippet(opened: OpenReply) -> FoundEdit:
 
 
 def _may_wrap_page(reply: ReplyLines) -> bool:
-    """Tell whether a fence may stand around all of a new page, which has fences itself."""
+    """Tell whether one fence may enclose a whole new page, which has fences itself."""
     found = reply.plain_fences
     is_new_page = reply.is_prose_file and reply.is_new_file and len(found) > 1
     return is_new_page and found[0].opening == 0 and found[-1].closing >= len(reply.lines) - 2
 
 
 def _may_be_file(reply: ReplyLines, fences: Sequence[Fence], body: Sequence[str]) -> bool:
-    """Tell whether a fence alone, without markers and of no other file, may hold the whole file."""
+    """Tell whether a lone fence without markers may hold the whole file.  It must not be for another file."""
     if len(fences) > 1 or reply.is_prose_file or _wrong_names(reply, fences):
         return False
     return not any(is_marker(line) or is_fence(line) for line in body)
@@ -97,7 +100,7 @@ def _other_fences(reply: ReplyLines, fences: Sequence[Fence]) -> list[Fence]:
 
 
 def _warnings(reply: ReplyLines, fences: Sequence[Fence]) -> Iterator[tuple[str, str]]:
-    """Yield what is doubtful in the choice of the fences, each with the name of its check."""
+    """Yield the doubts about the choice of fences, each with the name of its check."""
     left = (fence for fence in _other_fences(reply, fences) if is_foreign(reply, fence))
     if reply.path is not None and (foreign := next(left, None)) is not None:
         told = lead(reply, foreign)[:80]
@@ -117,10 +120,12 @@ def _wrong_names(reply: ReplyLines, fences: Sequence[Fence]) -> list[str]:
 
 # -- which fences ------------------------------------------------------------------------------------------------------
 def own_fences(opened: OpenReply) -> list[Fence]:
-    """Return the fences that hold the snippet of this file, without the prose around them; none where the fences are
-    text of the file.  Raises MalformedEdit: the fences name several files, and none of them is known to be this one."""
+    """Return the fences with the snippet of this file; none if the fences are text of the file.
+
+    Raises MalformedEdit: the fences name several files, and none of them is known to be this one.
+    """
     reply, fences = opened.reply, list(opened.reply.plain_fences)
-    if opened.format == SNIPPET and reply.has_own_fence:  # blocks are then of other files
+    if opened.format == SNIPPET and reply.has_own_fence:  # the blocks belong to other files
         in_blocks = reply.within(block[:2] for block in opened.blocks)
         fences = [fence for fence in fences if in_blocks.isdisjoint(fence.body)]
     if reply.is_prose_file and (page := page_fence(reply.lines, fences)) is not None:
@@ -134,7 +139,7 @@ def own_fences(opened: OpenReply) -> list[Fence]:
 
 
 def _are_text(reply: ReplyLines, fences: Sequence[Fence]) -> bool:
-    """Tell whether the fences are text of the file, which stands around them as well."""
+    """Tell whether the fences are text of the file, so that more of its text stands around them."""
     outside = [at for at, line in enumerate(reply.lines) if at not in reply.fenced and line.strip()]
     if any(map(reply.is_of_file, outside)):
         return True
@@ -143,14 +148,16 @@ def _are_text(reply: ReplyLines, fences: Sequence[Fence]) -> bool:
             return not is_signed(reply.original.split("\n"), _body(reply, fences))
         is_titled = fences[0].language in PAGE_TITLES
         return not is_titled and not any(fence.is_surely_named for fence in fences)
-    # Of a new file no fence can show a line.
+    # A new file has no lines yet that a fence could show.
     is_shown = reply.is_new_file or any(map(reply.shows_file, fences))
     return not is_shown and any(map(reply.is_code_shaped, outside))
 
 
 def _without_asides(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
-    """Return the fences without commands, without the usage of the code, and without code for a case that may never
-    come; of each kind all of them if nothing else were left."""
+    """Return the fences that are no commands, no examples of use, and no code for a case that may never come.
+
+    A kind is kept if nothing else would be left.
+    """
     if len(fences) > 1 and not (reply.path or "").endswith(SCRIPTS):
         fences = [fence for fence in fences if fence.language not in SHELLS] or fences
     fences = [fence for fence in fences if not shows_usage(reply, fence)] or fences
@@ -166,11 +173,13 @@ def _named_inside(reply: ReplyLines, fence: Fence) -> Fence:
 
 
 def _named_ones(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
-    """Return the fences that name the file and those that name none; all of them if none names this file.  Raises
-    MalformedEdit: they name several files."""
+    """Return the fences that name this file or no file; all fences if none names this file.
+
+    Raises MalformedEdit: they name several files.
+    """
     named = {fence.path for fence in fences if fence.path is not None}
     mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, reply.path)]
-    if mine and reply.is_new_file:  # what has no name may be of any file
+    if mine and reply.is_new_file:  # a fence without a name may belong to any file
         return mine
     if reply.path is not None and mine:
         return sorted([*mine, *(fence for fence in fences if fence.path is None)], key=lambda f: f.opening)
@@ -185,8 +194,8 @@ def _named_ones(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
 
 
 def _without_quotes(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
-    """Return the fences without those of another file, and without those that only quote the file; all of them if none
-    were left."""
+    """Return the fences without those of other files, and without those that only quote the file.  If none were left,
+    they stay."""
     mine = [fence for fence in fences if reply.path is None or not is_foreign(reply, fence)]
     if not mine or _replaced(reply, mine):
         return mine or fences
@@ -196,13 +205,16 @@ def _without_quotes(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
 
 
 def _quotes(reply: ReplyLines, fence: Fence) -> bool:
-    """Tell whether the file has the text of the fence as it is, and something in it says more than a bracket."""
+    """Tell whether the file has the text of the fence as it is, and the text has more than brackets."""
     says = any(sum(map(str.isalnum, reply.lines[at])) >= MIN_KNOWN for at in fence.body)
     return says and reply.file.stands(_body(reply, [fence]), Likeness.TRAILING)
 
 
 def _replaced(reply: ReplyLines, fences: Sequence[Fence]) -> list[str]:
-    """Search/replace blocks of fences that come in pairs: "Change this:" with code of the file, and "to this:"."""
+    """Return search/replace blocks, if all fences come in pairs: code of the file, and its replacement.
+
+    The words above are such as "Change this:" and "to this:".  Empty if a fence belongs to no such pair.
+    """
     blocks: list[str] = []
     for old, new in zip(fences[::2], fences[1::2], strict=False):
         is_pair = _quotes(reply, old) and _OLD_CODE.match(lead(reply, old)) and _NEW_CODE.match(lead(reply, new))
@@ -221,8 +233,11 @@ def _body(reply: ReplyLines, fences: Sequence[Fence]) -> list[str]:
 
 
 def _pieces(opened: OpenReply, fences: Sequence[Fence]) -> list[Piece]:
-    """Return the code of each fence with the order above it.  An order to delete is a piece of its own without code, if
-    it ends with "." or stands behind the last fence; there an order may also quote the import that it adds."""
+    """Return the code of each fence with the order above it.
+
+    An order to delete has a piece of its own, without code, if it ends with "." or stands after the last fence.  An
+    order after the last fence may also quote an import that it adds.
+    """
     reply = opened.reply
     pieces: list[Piece] = []
     for fence in fences:
@@ -241,7 +256,7 @@ def _pieces(opened: OpenReply, fences: Sequence[Fence]) -> list[Piece]:
 
 
 def _written(reply: ReplyLines, pieces: Sequence[Piece]) -> list[str]:
-    """Return the text of code parts, each in a fence below its order: a line of its own, or "" for none."""
+    """Return the text of the pieces.  Each is a fence below its order, which has a line of its own."""
     sign = "`" * max(3, *(len(line) - len(line.lstrip("`")) + 1 for line in reply.lines))
     found: list[str] = []
     for order, code in pieces:
@@ -250,9 +265,12 @@ def _written(reply: ReplyLines, pieces: Sequence[Piece]) -> list[str]:
 
 
 def read_unfenced(opened: OpenReply) -> FoundEdit:
-    """Return the snippet without the prose that stands around it without fences.  Several code parts with their orders
-    come in fences, each below its order.  Raises MalformedEdit: there is nothing but prose, and it does not tell to
-    delete anything."""
+    """Return the snippet without the prose that stands around it without fences.
+
+    Several pieces of code come in fences, each below its order.
+
+    Raises MalformedEdit: there is only prose, and it does not ask to delete anything.
+    """
     reply = opened.reply
     prose = find_prose(reply.lines, reply.original.split("\n"), reply.language, is_text=reply.is_prose_file)
     if not prose:
@@ -265,7 +283,7 @@ def read_unfenced(opened: OpenReply) -> FoundEdit:
     if len(pieces) > 1 or not used:
         written = _written(reply, [Piece(order, reply.lines[code.start : code.stop]) for order, code in pieces])
         return opened.edit(SNIPPET, ReadPart("\n".join([*written, ""]), used, ()))
-    # Blank lines behind the code are left as they are: the last line may be meant for the file.
+    # Blank lines after the code stay, because the last one may be meant for the file.
     end = next((span.start for span in prose if span.start > used[-1]), len(reply.lines))
     edit = opened.edit(SNIPPET, ReadPart("\n".join(reply.lines[used[0] : end]), used, ()))
     if (order := pieces[0][0]) and reply.is_prose_file and reply.is_new_file:
@@ -275,7 +293,7 @@ def read_unfenced(opened: OpenReply) -> FoundEdit:
 
 
 def _between(reply: ReplyLines, prose: Sequence[range]) -> list[tuple[str, range]]:
-    """Return the code between paragraphs of prose, each with the order above it; an order to delete may have none."""
+    """Return the code between paragraphs of prose, each with the order above it.  An order to delete may lack code."""
     pieces: list[tuple[str, range]] = []
     order, start = "", 0
     for span in [*prose, range(len(reply.lines), len(reply.lines))]:

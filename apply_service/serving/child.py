@@ -1,8 +1,8 @@
-"""What runs in the processes beside the service: the template, which forks workers, and the workers.
+"""Runs in the processes beside the service: the template, which forks workers, and the workers.
 
-The template has imported our modules and has one thread; a fork of the service itself would copy the engine's locks in
-any state.  When the service ends, however it does, the template kills what it has forked and ends too.  `template` is
-its other end, `workers` that of a worker.
+The template has imported our modules and has one thread.  A fork of the service itself would copy the engine's locks in
+whatever state they are.  When the service ends, for any reason, the template kills the workers and ends too.  The
+service talks to the template through `template`, and to a worker through `workers`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from apply_service.errors import ApplyError
 from apply_service.registry import CHECKS, EDIT_FORMATS
 
 PRELOADED = ("apply_service.pipeline", "apply_service.api.app")
-"""Imported beside formats and checks.  The last one parses bodies; importing it takes 0.3 s."""
+"""Modules to import beside formats and checks.  The last one parses bodies; importing it takes 0.3 s."""
 READY = 0
-"""What the template says, in place of a pid, when it has imported everything."""
+"""Sent by the template in place of a pid, when it has imported everything."""
 NICENESS = 5
-"""Added to the priority of workers (`os.nice`), so that the engine and the event loop come first."""
+"""Added to the nice value of workers (`os.nice`), so that the engine and the event loop come first."""
 
 
 # -- a worker ----------------------------------------------------------------------------------------------------------
 class End(NamedTuple):
-    """How a call ended: with a value, an ApplyError, or a crash.  Of a crash it has the exception's class and trace but
-    no message, which may quote code."""
+    """How a call ended: with a value, an ApplyError, or a crash.  A crash has the exception's class and trace but no
+    message, as that may quote code."""
 
     value: Any = None
     error: ApplyError | None = None
@@ -50,8 +50,8 @@ class End(NamedTuple):
 
 
 def serve(line: Connection[Any, Any]) -> None:
-    """Make the calls that come over the line and send back the `End` of each, until the line ends.  A None instead of
-    a call asks whether the process is alive."""
+    """Make the calls that come over the line and send back the `End` of each, until the line is closed.  A None instead
+    of a call asks whether the process is alive."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service ends its workers itself
     if sys.platform != "win32":
         os.nice(NICENESS)
@@ -75,7 +75,7 @@ def serve(line: Connection[Any, Any]) -> None:
 
 
 def limit_processor(seconds: float | None) -> None:
-    """Let the system end this process after so much more processor time; None: never.  Windows can't."""
+    """Let the system end this process after this much more processor time; None sets no limit.  Windows can't."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds or 0.0)
 
@@ -92,7 +92,7 @@ def main() -> None:
 
 # -- the template ------------------------------------------------------------------------------------------------------
 def run_template() -> None:
-    """Run the template; its argument is the number of the socket."""
+    """Run the template.  Its argument is the number of its socket."""
     line = socket.socket(fileno=int(sys.argv[1]))
     named = (name.partition(":")[0] for name in (*EDIT_FORMATS.values(), *CHECKS.values()))
     for name in (*PRELOADED, *named):
@@ -103,14 +103,14 @@ def run_template() -> None:
 
 
 class _Forks:
-    """What the template has forked."""
+    """The workers that the template has forked."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
         self._held: dict[socket.socket, int] = {}
-        """The pids of those that the service holds."""
+        """The pids of the workers that the service uses, by their sockets."""
         self._let_go: dict[int, socket.socket] = {}
-        """Those that are killed and not yet reaped, with where their exit code goes."""
+        """Killed workers that are not yet reaped, with the sockets that their exit codes are sent to."""
         self._selector = selectors.DefaultSelector()
         self._selector.register(line, selectors.EVENT_READ)
         signals, self._tell = socket.socketpair()
@@ -123,7 +123,7 @@ class _Forks:
 
     def serve(self) -> None:
         """Fork and reap until the service is gone."""
-        with contextlib.suppress(OSError):  # the line tells below that the service is gone
+        with contextlib.suppress(OSError):  # if the service is gone, reading the line below shows it
             self._line.sendall(READY.to_bytes(8, "big", signed=True))
         while True:
             for key, _ in self._selector.select():
@@ -141,7 +141,7 @@ class _Forks:
             self._reap()
 
     def _fork(self) -> bool:
-        """Tell whether the service was there to ask for a worker."""
+        """Fork a worker if the service asks for one; False if the service is gone."""
         try:
             asked, numbers, _, _ = socket.recv_fds(self._line, 1, 2)
         except OSError:
@@ -167,19 +167,19 @@ class _Forks:
             self._selector.register(hold, selectors.EVENT_READ)
         else:
             hold.close()
-        with contextlib.suppress(OSError):  # the next look at the line tells
+        with contextlib.suppress(OSError):  # if the service is gone, the next read of the line shows it
             self._line.sendall(pid.to_bytes(8, "big", signed=True))
         return True
 
     def _become_worker(self, line: socket.socket, hold: socket.socket) -> None:
-        """Never returns."""
+        """Serve calls in the forked process.  Never returns."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._selector.close()
             for end in (hold, self._line, self._signals, self._tell, *self._held, *self._let_go.values()):
-                end.close()  # else the others would not learn when the template or the service is gone
+                end.close()  # else the other workers would not notice when the template or the service is gone
             serve(Connection(line.detach()))
             code = 0
         finally:

@@ -1,4 +1,4 @@
-"""What several callers share: a queue that serves them in turn, and a limit that no caller can use up alone."""
+"""Shares things among callers: a queue that serves them in turn, and a limit that no caller can use up alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ T = TypeVar("T")
 
 
 def has_room(more: int, *, own: int, total: int, limit: int, n_callers: int) -> bool:
-    """Tell whether a caller who holds `own` of the `total` may have `more`.  A caller with less than an equal share of
-    the limit may, even if others have used the limit up.  `n_callers` counts all who hold any, and this one.
+    """Tell whether a caller who has `own` of the `total` may have `more`.  A caller with less than an equal share
+    of the limit may, even if others have used the limit up.  `n_callers` counts all who have any, and this one.
 
     The total stays below the limit times 1 + 1/2 + ... + 1/n_callers.
     """
@@ -33,7 +33,7 @@ class FairQueue(Generic[T]):
         return any(item in items for items in self._items.values())
 
     def put(self, owner: str, item: T) -> None:
-        """Add an item behind the owner's others."""
+        """Add an item after the owner's others."""
         self._items.setdefault(owner, {})[item] = None
 
     def take(self) -> T | None:
@@ -42,7 +42,7 @@ class FairQueue(Generic[T]):
             item = next(iter(items))
             self.remove(owner, item)
             if rest := self._items.pop(owner, None):
-                self._items[owner] = rest  # behind the other owners
+                self._items[owner] = rest  # after the other owners
             return item
         return None
 

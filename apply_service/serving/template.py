@@ -1,12 +1,12 @@
-"""The process that workers are forked from, seen from the service.
+"""Starts the process that workers are forked from, and asks it for workers.
 
     service   asks over a socket (`fork`), and passes on the worker's ends of two more
     template  forks, answers with the pid, and reaps the worker once its `Fork` lets go of it
     worker    serves calls (`child.serve`)
 
-The template lives as long as the socket, which has no name in the file system that others could remove.  One that does
-not answer is started anew.  The standard library's fork server does neither, leaves its children behind when the
-service is killed, and imports its own modules from the current folder.
+The template lives as long as the socket, which has no name in the file system that others could remove.  A template
+that does not answer is started anew.  The standard library's fork server does neither.  It also leaves its children
+behind when the service is killed, and imports its own modules from the current folder.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from collections.abc import Callable
 from apply_service.isolation import clean_environment, python_command
 
 START_LIMIT_S = 60.0
-"""How long the template may take to import everything; a second on an idle machine."""
+"""How long the template may take to import everything.  On an idle machine it takes a second."""
 FORK_LIMIT_S = 5.0
-"""How long it may then take to fork; a few milliseconds."""
+"""How long it may take to fork after that.  It usually takes a few milliseconds."""
 END_LIMIT_S = 1.0
-"""How long a killed process may take to end.  One that hangs in the kernel is not waited for."""
+"""How long to wait for a killed process to end.  One that hangs in the kernel takes longer."""
 POLL_S = 0.05
 
 
 class Fork:
-    """A worker that was forked, for its parent in spirit.  Until it lets go (`end`), the pid is nobody else's."""
+    """A forked worker.  Its real parent is the template.  Its pid stays its own until `end` is called."""
 
     def __init__(self, pid: int, hold: socket.socket) -> None:
         self.pid = pid
@@ -44,7 +44,7 @@ class Fork:
         os.kill(self.pid, signal.SIGKILL)
 
     def end(self, limit_s: float) -> int | None:
-        """Let the template kill and reap it; its exit code, or None if that can't be learnt in time."""
+        """Let the template kill and reap it.  Return its exit code, or None if that can't be learnt in time."""
         with self._hold as hold, contextlib.suppress(OSError):
             hold.shutdown(socket.SHUT_WR)
             hold.settimeout(limit_s)
@@ -58,10 +58,10 @@ class TemplateGone(Exception):
 
 
 class WorkerTemplate:
-    """The template process, from the service's side.  Not thread-safe."""
+    """The template process, as the service sees it.  Not thread-safe."""
 
     def __init__(self) -> None:
-        """Start it.  Raises OSError."""
+        """Start the process.  Raises OSError."""
         line, theirs = socket.socketpair()
         with theirs, contextlib.ExitStack() as stack:
             stack.enter_context(line)
@@ -69,17 +69,17 @@ class WorkerTemplate:
                 [*python_command("apply_service.serving.child", "run_template"), str(theirs.fileno())],
                 env=clean_environment(),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # that of an MCP server belongs to its protocol
+                stdout=subprocess.DEVNULL,  # an MCP server's standard output belongs to its protocol
                 pass_fds=[theirs.fileno()],
-                process_group=0,  # Ctrl-C reaches the group of the service, which ends its workers itself
+                process_group=0,  # else Ctrl-C would reach it; the service ends its workers itself
             )
             stack.pop_all()
         self._line = line
         self._is_ready = False
 
     def fork(self, line: socket.socket, is_wanted: Callable[[], bool]) -> Fork:
-        """Return a new worker that serves this socket.  Raises OSError: the system has no room for it; TemplateGone:
-        the template does not answer, or nobody wants it any more."""
+        """Return a new worker that serves this socket.  Raises OSError if the system has no room for it;
+        TemplateGone if the template does not answer or `is_wanted` says no."""
         if not self._is_ready:
             self._answer(START_LIMIT_S, is_wanted)
             self._is_ready = True
@@ -99,7 +99,7 @@ class WorkerTemplate:
             raise
 
     def close(self) -> None:
-        """End it and what it has forked, whatever state it is in."""
+        """End the template and all that it has forked, whatever state it is in."""
         self._line.close()
         if not self._is_ready:
             self._process.kill()
@@ -132,9 +132,9 @@ _template: WorkerTemplate | None = None
 
 
 def fork(line: socket.socket, is_wanted: Callable[[], bool]) -> Fork:
-    """Return a new worker that serves this socket, from this process's template: it is started when first needed, and
-    anew where it can't be reached.  Raises OSError: there is no room for a process; TemplateGone: the new one can't be
-    reached either, or nobody wants the worker any more."""
+    """Return a new worker that serves this socket, forked from this process's template.  The template is started when
+    it is first needed, and again if it can't be reached.  Raises OSError if there is no room for a process,
+    TemplateGone if the new template can't be reached either or `is_wanted` says no."""
     global _template
     while not _lock.acquire(timeout=POLL_S):
         if not is_wanted():
@@ -162,7 +162,7 @@ def close() -> None:
 
 
 def _forget() -> None:
-    """Give up the template in a fork of this process, which can't share it."""
+    """Give up the template in a fork of this process, as both can't use it."""
     global _lock, _template
     _lock, _template = threading.Lock(), None
 

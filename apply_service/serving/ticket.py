@@ -1,4 +1,4 @@
-"""One accepted request, seen from both sides: the engine puts events in, and one consumer takes them out.
+"""Represents one accepted request as a ticket: the engine puts events in, and one consumer takes them out.
 
 A request ends once: in an answer or in an error.  Later ends are dropped.  The consumer watches the deadline too, so it
 holds even if the engine hangs.  `service.Service` makes tickets, and moves them from state to state (`MOVES`).
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class State(Enum):
-    """Where a request is."""
+    """How far a request has come."""
 
     NEW = "not accepted yet"
     UNREAD = "waits for a worker process"
@@ -48,7 +48,8 @@ MOVES: Mapping[State, frozenset[State]] = {
     State.FINISHING: frozenset({State.ENDED}),
     State.ENDED: frozenset(),
 }
-"""The states that may follow each.  A running request whose caller went away stays so until its thread lets it go."""
+"""The states that may follow each state.  If the caller of a running request went away, the request keeps this state
+until its thread drops it."""
 
 
 class Ticket:
@@ -63,8 +64,8 @@ class Ticket:
         is_remote: bool = False,
         is_patient: bool = False,
     ) -> None:
-        """`is_remote`: its target is on another server.  `is_patient`: while it is read, it has a place among those
-        that wait for a target."""
+        """`is_remote`: its target is on another server.  `is_patient`: while it is read, it already has a place among
+        the requests that wait for a target."""
         self.is_remote = is_remote
         self.is_patient = is_patient
         self.state = State.NEW
@@ -87,7 +88,7 @@ class Ticket:
 
     @property
     def queue_s(self) -> float:
-        """How long it has waited for the engine, or had to wait."""
+        """Seconds that it has waited for the engine, so far or in all."""
         return (time.monotonic() if self._started is None else self._started) - self._submitted
 
     def cancel(self) -> None:
@@ -100,8 +101,8 @@ class Ticket:
 
     # -- engine side -----------------------------------------------------------------------------------------------
     def move(self, to: State) -> None:
-        """Change the state.  When work on it begins, its time in the queue is over.  Raises EngineFailure if `MOVES`
-        does not allow this."""
+        """Change the state.  Its time in the queue ends when work on it begins.  Raises EngineFailure if `MOVES` does
+        not allow this."""
         if to not in MOVES[self.state]:
             raise EngineFailure(f"internal fault: a request moved from {self.state.name} to {to.name}")
         self.state = to
@@ -132,7 +133,7 @@ class Ticket:
 
     # -- consumer side ---------------------------------------------------------------------------------------------
     def events(self) -> Generator[ApplyEvent]:
-        """Token events, then the final event.  Closing the iterator cancels the request.  Raises the terminal
+        """Yield token events, then the final event.  Closing the iterator cancels the request.  Raises the terminal
         ApplyError after all events before it."""
         try:
             item = None
@@ -147,7 +148,7 @@ class Ticket:
             self.cancel()
 
     async def events_async(self) -> AsyncGenerator[ApplyEvent]:
-        """Do as `events` does, for an event loop."""
+        """Yield what `events` yields, for an event loop."""
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
@@ -164,14 +165,14 @@ class Ticket:
                             await ready.wait()
                     except TimeoutError:
                         self.expire()
-                    ready.clear()  # before the next look at the items: a later one sets it again
+                    ready.clear()  # before the items are read: a later item sets it again
                 yield (item := self._next())
         finally:
             self.cancel()
 
     async def result_async(self) -> ApplyResult:
-        """Return the result, without the events before it; cancelling it cancels the request.  Raises the terminal
-        error."""
+        """Return the result, without the events before it.  Cancelling this coroutine cancels the request.  Raises the
+        terminal error."""
         async with contextlib.aclosing(self.events_async()) as events:
             async for event in events:
                 if isinstance(event, FinalEvent):
@@ -186,8 +187,8 @@ class Ticket:
 
 
 def crash_error(error: BaseException) -> EngineFailure:
-    """Return the error for a foreign exception.  Logs where that came from, but not its message, which may quote
-    code."""
+    """Return the error for a foreign exception.  Logs where the exception came from, but not its message, which may
+    quote code."""
     kind = type(error).__name__
     log.error("engine crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
     return EngineFailure(

@@ -1,4 +1,4 @@
-"""Worker processes for pure work that would hold up the engine thread.
+"""Runs pure work in worker processes, as it would hold up the engine thread.
 
 A process starts when it is first needed, and is used again.  A call has a time limit, and cancelling its future kills
 its process.  The standard library's process pool can do neither, and breaks as a whole when one process dies.
@@ -29,23 +29,23 @@ from apply_service.serving.child import End
 from apply_service.serving.template import Fork
 
 HEAVY_BYTES = 1_000_000
-"""A process that was sent more than this is not used again, because it holds hundreds of megabytes."""
+"""A process that was sent more than this is not used again, because it keeps hundreds of megabytes."""
 ALIVE_LIMIT_S = 1.0
 """How long an idle process may take to say that it is alive."""
 SILENCE_LIMIT_S = 10.0
-"""How long a process may leave a message half taken or half sent."""
+"""How long a process may stop in the middle of a message, taking or sending it."""
 CAN_FORK = hasattr(os, "fork")
 WAIT_LIMIT_S = 2.0
-"""A pool that waits longer for a new process has none to give."""
+"""If a new process takes longer than this to start, the pool counts as having none to give."""
 
 log = logging.getLogger(__name__)
 
 
 class Worker:
-    """A process, and the line to it."""
+    """A process, and the connection to it."""
 
     def __init__(self, is_wanted: Callable[[], bool] = lambda: True) -> None:
-        """Start it.  Raises OSError, template.TemplateGone; also, soon, when `is_wanted` says no."""
+        """Start the process.  Raises OSError, template.TemplateGone; the latter also soon after `is_wanted` says no."""
         self._lock = threading.Lock()
         self._is_disposed = False
         self._own_end, theirs = socket.socketpair()
@@ -62,14 +62,14 @@ class Worker:
         self.pid = self._process.pid
 
     def kill(self) -> None:
-        """Kill the process, unless it has ended: its pid may then be another's.  For any thread."""
+        """Kill the process, unless it has ended: its pid may then be another's.  Any thread may call this."""
         with self._lock:
             if not self._is_disposed and not self._has_ended():
                 self._process.kill()
 
     def _has_ended(self) -> bool:
-        """Tell whether nobody has the other end of the line any more."""
-        if sys.platform == "win32":  # a process that we have not let go of keeps its pid there
+        """Tell whether the other end of the connection is closed."""
+        if sys.platform == "win32":  # there a process keeps its pid until we let go of it
             return False
         try:
             return not self._own_end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -79,7 +79,7 @@ class Worker:
             return True
 
     def do(self, payload: bytes, limit_s: float | None = None) -> End:
-        """Make a pickled call.  Raises EOFError, OSError: the process is gone; TimeoutError: it takes too long."""
+        """Make a pickled call.  Raises EOFError, OSError if the process is gone; TimeoutError if it takes too long."""
         self._line.send_bytes(payload)
         if not self._line.poll(limit_s):
             raise TimeoutError
@@ -95,8 +95,8 @@ class Worker:
         return True
 
     def dispose(self, limit_s: float = template.END_LIMIT_S) -> int | None:
-        """Kill the process, close the line and return the exit code; None if it can't be learnt in time.  Only the
-        thread that uses the line may call this.  A second call does nothing more."""
+        """Kill the process, close the connection and return the exit code; None if it can't be learnt in time.  Only
+        the thread that uses the connection may call this.  A second call does nothing more."""
         self.kill()
         with self._lock:
             if self._is_disposed:
@@ -111,9 +111,11 @@ ALIVE = bytes(ForkingPickler.dumps((None, None)))
 
 
 class Job(Future[Any]):
-    """One call in a worker process.  `result` raises the call's ApplyError, DeadlineExceeded if it took longer than
-    `limit_s` or more processor time than `processor_s`, and EngineFailure if it crashed.  `cancel` works at any time
-    before the end and kills the process."""
+    """One call in a worker process.  `cancel` works at any time before the end and kills the process.
+
+    `result` raises the call's ApplyError; DeadlineExceeded if the call took longer than `limit_s`, or more processor
+    time than `processor_s`; EngineFailure if it crashed.
+    """
 
     def __init__(self, call: Callable[[], Any], limit_s: float | None, processor_s: float | None) -> None:
         super().__init__()
@@ -131,7 +133,7 @@ class Job(Future[Any]):
         return is_cancelled
 
     def hold(self, worker: Worker | None) -> bool:
-        """Set the worker to kill if the job is cancelled.  Returns whether the result is still wanted."""
+        """Set the worker to kill if the job is cancelled.  Return whether the result is still wanted."""
         with self._lock:
             self._worker = None if self.done() else worker
             return not self.done()
@@ -158,9 +160,9 @@ class WorkerPool:
         self._idle: list[Worker] = []
         self._jobs: set[Job] = set()
         self._starting: list[float] = []
-        """When those processes were asked for that have not come yet."""
+        """The times at which processes were asked for that have not started yet."""
         self._has_failed = False
-        """Whether the last process that was asked for did not come."""
+        """Whether the last process that was asked for failed to start."""
         self._is_closed = False
 
     @property
@@ -171,7 +173,7 @@ class WorkerPool:
 
     @property
     def has_workers(self) -> bool:
-        """Whether a call would find a process.  Where not, asking has another one tried."""
+        """Whether a call would find a process.  If not, asking also makes the pool try to start one."""
         with self._lock:
             is_slow = any(time.monotonic() - since > WAIT_LIMIT_S for since in self._starting)
             is_trying = bool(self._jobs)
@@ -183,8 +185,8 @@ class WorkerPool:
         return False
 
     def submit(self, call: Callable[[], Any], limit_s: float | None = None, *, processor_s: float | None = None) -> Job:
-        """Make a call, which must be picklable, as soon as a process is free.  `limit_s` counts from its beginning;
-        `processor_s` counts processor time, which a busy machine does not add to.  Raises NotReady: the pool is
+        """Make a call, which must be picklable, as soon as a process is free.  `limit_s` counts from its beginning.
+        `processor_s` counts its processor time, which does not grow on a busy machine.  Raises NotReady if the pool is
         closed."""
         job = Job(call, limit_s, processor_s)
         with self._lock:
@@ -202,7 +204,7 @@ class WorkerPool:
         for job in jobs:
             job.fail(closing_error())
         for worker in idle:
-            worker.dispose(0)  # the template may be stopped: then each would be waited for
+            worker.dispose(0)  # without waiting: if the template hangs, each wait would take its full time
         self._threads.shutdown(cancel_futures=True)
 
     def _carry(self, job: Job) -> None:
@@ -223,7 +225,7 @@ class WorkerPool:
                 value=end.crash,
                 remedy=f"{REPORT_LOG}; other requests go on",
             )
-        with contextlib.suppress(InvalidStateError):  # it has been cancelled in the meantime
+        with contextlib.suppress(InvalidStateError):  # it has been cancelled since
             job.set_result(end.value) if failure is None else job.set_exception(failure)
 
     def _do(self, job: Job) -> End:
@@ -252,7 +254,7 @@ class WorkerPool:
                 worker.dispose()
 
     def _worker(self) -> Worker:
-        """Return an idle process that still answers, or a new one.  Raises NotReady: there is none to be had."""
+        """Return an idle process that still answers, or a new one.  Raises NotReady if neither can be had."""
         while True:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
@@ -283,10 +285,10 @@ class WorkerPool:
 
 # -- where processes can't be forked -----------------------------------------------------------------------------------
 class Spawned:
-    """A worker that was started by itself."""
+    """A worker that was started without a template."""
 
     def __init__(self, line: socket.socket) -> None:
-        """It gets the socket to serve: as a number, or on Windows as what names a socket to another process."""
+        """Start it with the socket to serve: its number, or on Windows the data that shares a socket with a process."""
         is_shared = sys.platform == "win32"
         self._process = subprocess.Popen(
             [*python_command("apply_service.serving.child"), *([] if is_shared else [str(line.fileno())])],

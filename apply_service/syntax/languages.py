@@ -1,7 +1,7 @@
-"""The languages: their names, files, comments, tree-sitter grammars and queries.  Grammars load on first use.
+"""Lists the languages: names, files, comments, tree-sitter grammars and queries.  Grammars load on first use.
 
-To add one, add a row to `TABLE` and, if it has a grammar, `queries/NAME.scm`.  An unknown language is None, and callers
-then work by indentation.
+To add a language, add a row to `TABLE` and, if it has a grammar, `queries/NAME.scm`.  An unknown language is None;
+callers then work by indentation.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ ocaml ml | ml mli | | (* *)
 latex tex | tex sty | %
 erlang erl | erl hrl | %
 """
-"""A language a row: name and aliases | file name extensions | line comments, the usual one first | block comments |
-grammar ("package:function" of a tree-sitter wheel, less `tree_sitter_` and `:language`).  Those with a grammar come
-first; the others are known by name and comment syntax only."""
+"""A row for each language: name and aliases | file name extensions | line comments, the usual one first | block
+comments | grammar ("package:function" of a tree-sitter wheel, without `tree_sitter_` and `:language`).  Languages with
+a grammar come first.  The others have only names and comment syntax."""
 
 FILENAMES = {
     "python": "SConstruct SConscript",
@@ -88,9 +88,9 @@ QUERY_PARTS = {
 }
 """Languages whose query is joined from several files of `queries/`."""
 DIALECTS = {"typescript": "tsx", "c": "cpp"}
-"""The language to try if the grammar finds errors."""
+"""The language whose grammar is tried if a language's own grammar finds errors."""
 STEM_FILES = frozenset({"dockerfile", "makefile"})
-"""Files that keep their language with any extension (`Dockerfile.dev`)."""
+"""Names of files that tell the language with any extension (`Dockerfile.dev`)."""
 
 
 class Language(NamedTuple):
@@ -114,16 +114,16 @@ LANGUAGES = tuple(map(Language.from_row, TABLE.strip().splitlines()))
 BY_NAME = {name: language for language in LANGUAGES for name in (language.name, *language.aliases)}
 BY_FILENAME = {file.lower(): BY_NAME[name] for name, files in FILENAMES.items() for file in files.split()}
 BY_EXTENSION = {end.lower(): language for language in reversed(LANGUAGES) for end in language.extensions}
-"""An extension of two languages belongs to the first."""
+"""An extension of two languages means the first."""
 
 
 def find_language(name: str | None) -> Language | None:
-    """Return the language that goes by `name` (canonical or alias, any case), or None."""
+    """Return the language with this name (canonical or alias, in any case), or None."""
     return BY_NAME.get(name.strip().lower()) if name else None
 
 
 def language_of_path(path: str | None) -> Language | None:
-    """Return the language of a file by its name; both kinds of slashes count."""
+    """Return the language of a file by its name.  The path may have either kind of slashes."""
     if not path:
         return None
     filename = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
@@ -135,8 +135,10 @@ def language_of_path(path: str | None) -> Language | None:
 
 
 def detect_language(*, name: str | None = None, path: str | None = None) -> str | None:
-    """Return the canonical name for a declared language and a path; None if neither is known.  The declared language
-    wins, but TypeScript in a `.tsx` file is TSX."""
+    """Return the canonical name of a language, by its declared name or a path; None if neither is known.
+
+    The declared name wins, but TypeScript in a `.tsx` file is TSX.
+    """
     declared, by_path = find_language(name), language_of_path(path)
     if declared is None:
         return by_path.name if by_path is not None else None
@@ -158,10 +160,10 @@ def load_grammar(name: str | None) -> tree_sitter.Language | None:
 def load_query(name: str) -> tree_sitter.Query | None:
     """Return the query of a language with a grammar.  Its captures:
 
-    - @function, @class, @module, @block, @key, @section, @element: a scope of that kind, with @name and @body.  Without
-      @name, its first line is its name.
-    - @wrapped in @wrapper: a declaration and what around it belongs to it (decorators, `export`, `template <...>`).
-    - @definition.variable, @definition.class, @definition.export: what declares @name and is no scope.
+    - @function, @class, @module, @block, @key, @section, @element: a scope of that kind, with @name and @body.  A scope
+      without @name has its first line as its name.
+    - @wrapped in @wrapper: a declaration, and what encloses and belongs to it (decorators, `export`, `template <...>`).
+    - @definition.variable, @definition.class, @definition.export: a declaration of @name that is no scope.
     - @import: an import statement.
     """
     language, grammar = find_language(name), load_grammar(name)

@@ -1,4 +1,4 @@
-"""The nested scopes of a file (functions, classes, keys, sections, blocks) as ranges of lines.
+"""Finds the nested scopes of a file (functions, classes, keys, sections, blocks) as ranges of lines.
 
 They come from the syntax tree, or from indentation if there is none (`is_fallback`).  In broken code, only the scopes
 that the parser recognises are found.
@@ -38,21 +38,21 @@ class Scope(NamedTuple):
     end_line`.  A scope in a single line has an empty body at `end_line`."""
 
     name: str
-    """As declared.  A scope without a name (a block) has its first line, stripped."""
+    """The declared name.  A scope without a name (a block) has its first line, stripped."""
     kind: str
     """function, method, class, module, key, section, element or block."""
     start_line: int
-    """With decorators, attributes, `export`, `template <...>`."""
+    """The first line, with decorators, attributes, `export`, `template <...>`."""
     end_line: int
-    """Half open; blank lines after the scope are not in it."""
+    """One past the last line; blank lines after the scope are not in it."""
     header_line: int
     """The line with the declaration itself."""
     body_start_line: int
     """The first line after the header."""
     body_end_line: int
-    """Half open; without the closing line (`}`, `end`, `</div>`)."""
+    """One past the last line of the body, which is without the closing line (`}`, `end`, `</div>`)."""
     lead_line: int
-    """With comments that touch it from above."""
+    """The first line, with comments right above the scope too."""
     parent: int | None
     """Index of the innermost scope around this one."""
 
@@ -63,14 +63,14 @@ def is_fallback(text: str, language: str | None) -> bool:
 
 
 Found = dict[tuple[int, int], tuple[str, tree_sitter.Node, tree_sitter.Node | None, tree_sitter.Node | None]]
-"""For the first and last byte of a scope: its kind, its node, and the nodes of its name and its body."""
+"""The kind, the node, the name's node and the body's node of each scope, by its (first, last) byte."""
 
 
 @lru_cache(maxsize=CACHED_TREES)
 def find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
-    """Return the scopes of `text` (LF line ends), outer before inner, in order of their first line.
+    """Return the scopes of `text` (LF line ends), outer before inner, ordered by first line.
 
-    Cost: 1 to 10 ms for 1,500 lines, linear in the length; cached like the trees.
+    The cost is linear: 1 to 10 ms for 1,500 lines.  Results are cached like the trees.
     """
     known = find_language(language) or Language("")
     lines, tree = ScopeLines(text, known), parse(text, language)
@@ -96,15 +96,15 @@ def find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
 
 
 def _declared(tree: SyntaxTree, node: tree_sitter.Node, name: tree_sitter.Node) -> str:
-    """Return the name of a scope; that of a trait's implementation names both."""
+    """Return the name of a scope.  The name of a trait's implementation includes the trait and the type."""
     if node.type == "impl_item" and (trait := node.child_by_field_name("trait")) is not None:
         return f"{tree.text_of(trait)} for {tree.text_of(name)}"
     return plain_name(tree, name)
 
 
 def _match(query: tree_sitter.Query, root: tree_sitter.Node) -> tuple[dict[int, int], Found]:
-    """Return the row where the wrapper of each wrapped declaration (`export`, decorators) starts, by its first byte;
-    and the nodes of scopes."""
+    """Return the first row of the wrapper (`export`, decorators) of each wrapped declaration, by the declaration's
+    first byte; and the nodes of the scopes."""
     outer_rows: dict[int, int] = {}
     found: Found = {}
     for _, captures in tree_sitter.QueryCursor(query).matches(root):
@@ -123,7 +123,7 @@ def _match(query: tree_sitter.Query, root: tree_sitter.Node) -> tuple[dict[int, 
 
 
 def plain_name(tree: SyntaxTree, name: tree_sitter.Node) -> str:
-    """Return the plain name in a name node: `*Foo::bar(int a)` is `Foo::bar`, `<div id="main">` is `div#main`."""
+    """Return the plain name in a name node: `Foo::bar` for `*Foo::bar(int a)`, `div#main` for `<div id="main">`."""
     text = tree.text_of(name)
     if tree.language in ("c", "cpp"):
         declarator = (text if "operator" in text else text.split("=", 1)[0]).strip()
@@ -140,29 +140,31 @@ def plain_name(tree: SyntaxTree, name: tree_sitter.Node) -> str:
 
 
 class ScopeLines:
-    """The lines of one text, to find the extents of its scopes: from a syntax node, or from indentation alone."""
+    """The lines of a text, which measure its scopes by syntax nodes or by indentation."""
 
     def __init__(self, text: str, language: Language) -> None:
         self._language = language
         self._lines = text.split("\n")
-        # Stripped once: a minified file has all its scopes on one long line, which must not be copied for each.
+        # Strip each line once: a minified file has all its scopes on one long line, which would be copied for each
+        # scope.
         self._stripped = [line.strip() for line in self._lines]
         self._line_comment = language.line_comment or ("\0",)
 
     def measure(self, node: tree_sitter.Node, body: tree_sitter.Node | None, start: int) -> Scope:
-        """Return the scope of `node`, still without its declared name.  `start`: the first row with its wrapper
+        """Return the scope of `node`, without its declared name.  `start`: its first row, with its wrapper
         (`export`)."""
         header = self._header_row(node, body)
         end = max(self._end(node, header), header + 1)
         body_start = header + 1
         if body is not None:
             row, column = body.start_point
-            # Bytes before the body, characters of indentation: equal where only white space comes before it.
+            # Compares bytes before the body with characters of indentation.  They are equal if only white space is
+            # before it.
             is_after_text = row == header or column > len(self._indent(row).encode())
             if is_after_text or self._stripped[row][:1] in ("{", "(", "["):
                 body_start = row + 1
             else:
-                # The body node starts at its first statement: comments and blank lines between are body too.
+                # The body node starts at its first statement, but comments and blank lines above that are body too.
                 while row - 1 > header and (
                     not self._stripped[row - 1] or self._stripped[row - 1].startswith(self._line_comment)
                 ):
@@ -173,9 +175,11 @@ class ScopeLines:
         return self._unnamed(header, start, end, body_start, end - has_closer)
 
     def measure_indented(self) -> list[Scope]:
-        """Return the scopes of a text without a syntax tree, outer before inner.  A line is a header if the next line
-        that is not blank is indented deeper.  A closing line (`}`, `end`) at the header's indentation ends the
-        scope."""
+        """Return the scopes of a text without a syntax tree, outer before inner.
+
+        A line is a header if the next line that is not blank is indented deeper.  A closing line (`}`, `end`) with the
+        header's indentation ends the scope.
+        """
         scopes: list[Scope] = []
         open_scopes: list[tuple[int, int]] = []
         rows = [
@@ -197,8 +201,7 @@ class ScopeLines:
         return scopes
 
     def _unnamed(self, header: int, start: int, end: int, body_start: int, body_end: int) -> Scope:
-        """Return a block at top level with these lines, and with the comments and attributes that touch it from
-        above."""
+        """Return a block at top level with these lines, and with the comments and attributes right above it."""
         lead = start
         while lead > 0 and start - lead < MAX_LEAD_LINES:
             row, line = lead - 1, self._stripped[lead - 1]
@@ -219,7 +222,7 @@ class ScopeLines:
         return Scope(name, "block", start, end, header, body_start, body_end, lead, None)
 
     def _indent(self, row: int) -> str:
-        """Return the white space before a line's text; all of a blank line."""
+        """Return the white space before a line's text; for a blank line, all of it."""
         line, text = self._lines[row], self._stripped[row]
         return line[: line.index(text[0])] if text else line
 
@@ -232,7 +235,7 @@ class ScopeLines:
             if child.type not in ATTRIBUTE_NODES:
                 return child.start_point[0] if child.start_point[0] <= last else row
             if child.type == "modifiers":
-                # The first plain modifier (`public`), else what follows the annotations.
+                # Take the first plain modifier (`public`), or else the node after the annotations.
                 plain = next((part for part in child.children if "annotation" not in part.type), child.next_sibling)
                 row = (plain or child).start_point[0]
         return row

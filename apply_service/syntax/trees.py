@@ -1,11 +1,11 @@
-"""Syntax trees, cached so that merger, windows and checks parse a text only once, and syntax errors.
+"""Parses texts into syntax trees, and finds syntax errors.  Trees are cached, so that a text is parsed only once.
 
-Threads share trees, which are only read; each parse has its own parser.  Some grammars take quadratic time or memory on
-hostile text, one overruns its stack, and the limits of the binding do not work.  So texts are examined before they are
-parsed.  A text that looks hostile has no tree, as if its language were unknown.
+Threads share the trees and only read them; each parse has its own parser.  Some grammars take quadratic time or memory
+on hostile text, one overruns its stack, and the limits of the binding do not work.  So texts are examined before they
+are parsed.  A text that looks hostile gets no tree, as if its language were unknown.
 
-Two traps of the binding (tree-sitter 0.26.0): `Point.row` and `Point.column` free a reference that they do not own, and
-crash later (use `point[0]`, `point[1]`); parsing through a read callable leaks the text.
+The binding (tree-sitter 0.26.0) has two traps.  `Point.row` and `Point.column` free a reference that they do not own,
+and crash later, so use `point[0]` and `point[1]`.  Parsing through a read callable leaks the text.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ import tree_sitter
 from apply_service.syntax.languages import DIALECTS, find_language, load_grammar
 
 MAX_CHARS = 1_500_000
-"""Longer texts have no tree."""
+"""The most characters of a text that is parsed."""
 CACHED_TREES = 16
-"""A request has four texts (original, update, prediction, merged), and a few requests run side by side."""
+"""Enough for a few requests at once, each with four texts (original, update, prediction, merged)."""
 MAX_PLAIN_BYTES = 8192
 MAX_COMPRESSION = 40
-"""Longer texts that compress better than this (code: 3 to 10 times) repeat one pattern.  Error recovery then takes
-quadratic time: seconds for 50 kB, where random tokens take a tenth of a second."""
+"""The highest compression of a long text that is parsed (code: 3 to 10 times).  A text above it repeats one pattern.
+Error recovery then takes quadratic time: seconds for 50 kB, while random tokens take a tenth of a second."""
 READ_BYTES = 1024
 MAX_READS = 250
-"""The most reads of each piece of text in a parse that may hang.  Real files need up to 40, broken ones 100."""
+"""The most reads of each piece of text, in languages that may hang.  Real files need up to 40, broken ones 100."""
 MAY_HANG = frozenset({"kotlin"})
-"""Languages whose grammar may loop for ever on broken code."""
+"""Languages whose grammar may loop forever on broken code."""
 MAX_OPEN_ANGLES = 500
-"""`<` between two statement ends: Java's and C#'s grammars need memory quadratic in it (16,000: gigabytes)."""
+"""The most `<` between two statement ends.  Java's and C#'s grammars need memory quadratic in it (16,000:
+gigabytes)."""
 DEEP_LINE = re.compile(r"^[ \t?:-]{200}", re.MULTILINE)
-"""YAML's scanner overruns its indentation stack at some 250 levels; each level takes a column."""
+"""Deep indentation: YAML's scanner overruns its stack at about 250 levels, each of at least one column."""
 STATEMENT_END = re.compile(r"[;{}]")
 APPROXIMATE = frozenset({"c", "cpp", "css", "html", "kotlin", "php", "shell", "sql"})
 """Languages with macros, templates or dialects that the grammars do not know."""
@@ -51,11 +52,11 @@ HINTS = {
     r"class \w.*\{$|(?:module\.)?exports\b)",
 }
 HINTS["typescript"] = HINTS["javascript"][:-1] + r"|interface \w|type \w|declare )"
-"""What some line of a file in this language begins with."""
+"""Beginnings of lines that hint at a language."""
 
 
 class SyntaxTree(NamedTuple):
-    """A parsed text.  `language` is that of the grammar, which may be a dialect of the requested one."""
+    """A parsed text.  `language` is the grammar's, which may be a dialect of the requested language."""
 
     root: tree_sitter.Node
     source: bytes
@@ -68,10 +69,10 @@ class SyntaxTree(NamedTuple):
 
 @lru_cache(maxsize=CACHED_TREES)
 def parse(text: str, language: str | None) -> SyntaxTree | None:
-    """Return the tree of `text`, with the rows of `text.split("\\n")`; None without a grammar, or for a text that is
-    too long or looks hostile.
+    """Return the tree of `text`, with the rows of `text.split("\\n")`.
 
-    If the grammar finds errors and that of a dialect (TypeScript: TSX, C: C++) finds none, the tree is the dialect's.
+    None if there is no grammar, or if the text is too long or looks hostile.  If the grammar finds errors and that of a
+    dialect (TypeScript: TSX, C: C++) finds none, the tree is the dialect's.
     """
     known = find_language(language)
     tree = _parse_with(text, known.name) if known is not None else None
@@ -88,10 +89,10 @@ def _parse_with(text: str, language: str) -> SyntaxTree | None:
     has_angles = text.count("<") > MAX_OPEN_ANGLES and language not in ("html", "markdown")
     if has_angles and max(part.count("<") for part in STATEMENT_END.split(text)) > MAX_OPEN_ANGLES:
         return None
-    # A lone surrogate has no UTF-8 form; it becomes one "?", which moves no row.
+    # A lone surrogate has no UTF-8 form; it becomes one "?", so that no row changes.
     source = text.encode("utf-8", "replace")
     if not source.endswith(b"\n"):
-        # Kotlin's scanner (1.1.0) looks for white space after `@` beyond the end of the text, for ever.
+        # Kotlin's scanner (1.1.0) looks for white space after `@` beyond the end of the text, forever.
         source += b"\n"
     if len(source) > MAX_PLAIN_BYTES and len(zlib.compress(source, 1)) * MAX_COMPRESSION < len(source):
         return None
@@ -101,7 +102,7 @@ def _parse_with(text: str, language: str) -> SyntaxTree | None:
 
 
 def _parse_counted(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Node | None:
-    """Return the root, or None if the parser hangs.  A hanging parser reads on and on, until it gets the end of the
+    """Return the root, or None if the parser hangs.  A hanging parser keeps reading, until it is given the end of the
     text."""
     views: dict[int, memoryview] = {}
     end = memoryview(b"")
@@ -118,13 +119,13 @@ def _parse_counted(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Nod
 
     root = parser.parse(read).root_node
     for view in views.values():
-        # The binding keeps a reference to all that it was handed; a released view holds no text.
+        # The binding keeps references to all views that it was given; a released view holds no text.
         view.release()
     return root if n_left >= 0 else None
 
 
 def guess_language(text: str) -> str | None:
-    """Return the language of a file without a name: one that has a hint in it and parses without an error."""
+    """Return the language of a file without a name: one with a hint in the file that also parses it without errors."""
     for name, hint in HINTS.items():
         if re.search(hint, text, re.MULTILINE):
             tree = parse(text, name)
@@ -134,8 +135,10 @@ def guess_language(text: str) -> str | None:
 
 
 def count_syntax_errors(text: str, language: str | None) -> list[int]:
-    """Return the lines (0-based) on which ERROR and MISSING nodes start, in order, at most `MAX_ERRORS`; empty without
-    a grammar.  Costs the parse, and a walk of the damaged part of the tree."""
+    """Return the lines (0-based) on which ERROR and MISSING nodes start, in order, at most `MAX_ERRORS`.
+
+    Empty without a grammar.  The cost is that of the parse, and of a walk through the damaged part of the tree.
+    """
     tree = parse(text, language)
     lines: list[int] = []
     stack = [tree.root] if tree is not None and tree.root.has_error else []
@@ -150,8 +153,8 @@ def count_syntax_errors(text: str, language: str | None) -> list[int]:
 
 @lru_cache(maxsize=4)
 def python_error(text: str) -> SyntaxError | None:
-    """Why this Python can't be parsed; None if it can, or if the parser gives up.  Cached, because several checks ask
-    about the same text."""
+    """Return the reason why this Python can't be parsed; None if it can, or if the parser gives up.  Cached, because
+    several checks ask about the same text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -164,7 +167,7 @@ def python_error(text: str) -> SyntaxError | None:
 
 
 def breaks_syntax(original: str, merged: str, language: str | None) -> bool:
-    """Tell whether the original parses and the merged text does not; never if the grammar is only an approximation."""
+    """Tell whether the original parses and the merged text does not.  False if the grammar is an approximation."""
     if language in APPROXIMATE or merged == original:
         return False
     if language == "python":

@@ -1,8 +1,8 @@
-"""Line diffs, and what is made of them: the unified diff of an answer and the text edits that editors apply.
+"""Makes line diffs, and from them the unified diff of an answer and the text edits that editors apply.
 
-Knows no edit formats.  `diff_lines` finds which lines stay: common ends are cut off, the rest is aligned by rapidfuzz
-(indel distance over interned lines); stretches too large for that are first cut at lines that occur once on both sides
-(patience diff, after Bram Cohen).
+It knows no edit formats.  `diff_lines` finds the lines that stay.  It cuts off common ends, and rapidfuzz aligns the
+rest (indel distance over interned lines).  A stretch that is too large for this is first cut at lines that occur once
+on both sides (patience diff, after Bram Cohen).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from rapidfuzz.distance import Indel, Postfix, Prefix
 from apply_service.types import Position, TextEdit, TextRange, Utf8Columns
 
 MAX_CELLS = 500_000_000
-"""Largest product of line counts aligned in one go (a bit each: 60 MB); beyond it, and without anchors, a stretch is
-replaced whole."""
+"""The largest product of line counts that is aligned in one go; each unit takes a bit (in all 60 MB).  A larger
+stretch without anchors is replaced whole."""
 CONTEXT_LINES = 3
 NO_NEWLINE = "\\ No newline at end of file"
 PLAIN_MODE = "100644"
@@ -78,7 +78,7 @@ def _align(a: Sequence[int], b: Sequence[int], stretch: ChangedLines, *, may_cut
 
 
 def _anchors(a: Sequence[int], b: Sequence[int], stretch: ChangedLines) -> list[tuple[int, int]]:
-    """Return places of lines that occur once on both sides, as the longest chain that rises on both."""
+    """Return (line, line) pairs of equal lines that occur once on each side: the longest chain ascending on both."""
     a0, a1, b0, b1 = stretch
     count_a, count_b = Counter(a[a0:a1]), Counter(b[b0:b1])
     place = {line: j for j, line in enumerate(b[b0:b1], b0)}
@@ -100,8 +100,11 @@ def _anchors(a: Sequence[int], b: Sequence[int], stretch: ChangedLines) -> list[
 
 
 def _slide(old: Sequence[str], new: Sequence[str], change: ChangedLines, floor: int, ceiling: int) -> ChangedLines:
-    """Return a pure insertion or deletion moved, within the room that equal lines give it, to where a reader would cut:
-    best before shallow text right after a blank line."""
+    """Return the change, moved to where a reader would cut if it is a pure insertion or deletion.
+
+    Equal lines at its edges give it room to move.  It begins best after a blank line, before a line with little
+    indentation.
+    """
     a0, a1, b0, b1 = change
     if a0 != a1 and b0 != b1:
         return change
@@ -128,8 +131,8 @@ def _slide(old: Sequence[str], new: Sequence[str], change: ChangedLines, floor: 
 # -- the unified diff, as git writes it --------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """What a diff's header says of one file.  `source`: its name before, None for a new one; `path`: its name after,
-    None for a deleted one; modes as git writes them, None where they stay."""
+    """The names and modes in a diff's header.  `source`: the old name, None for a new file.  `path`: the new name, None
+    for a deleted file.  Modes are as git writes them, None if the mode stays."""
 
     source: str | None
     path: str | None
@@ -138,8 +141,7 @@ class FileNames:
 
 
 def unified_diff_text(original: str, merged: str, path: str) -> str:
-    """Return the diff; empty where the texts are equal.  An empty original is a new file, as everywhere in the
-    service."""
+    """Return the unified diff; empty if the texts are equal.  An empty original counts as a new file."""
     if original == merged:
         return ""
     return change_diff_text(original, merged, FileNames(None if original == "" else path, path))
@@ -148,7 +150,7 @@ def unified_diff_text(original: str, merged: str, path: str) -> str:
 def change_diff_text(original: str, merged: str, names: FileNames) -> str:
     """Return the diff of a change that may also create, delete, move or copy the file, or set its mode.
 
-    Lines end at `\\n` alone, as git has it: the `\\r` of a CRLF file is part of the diff's lines.
+    Lines end only at `\\n`, as in git: the `\\r` of a CRLF file is part of the diff's lines.
     """
     old_name, new_name = (
         (name or "").lstrip("/") or "file" for name in (names.source or names.path, names.path or names.source)
@@ -167,14 +169,14 @@ def change_diff_text(original: str, merged: str, names: FileNames) -> str:
     if original != merged:
         for sign, prefix, path in (("---", "a/", names.source), ("+++", "b/", names.path)):
             quoted = "/dev/null" if path is None else _quote(prefix + (path.lstrip("/") or "file"))
-            # git ends a name that holds a blank with a tab, so that no date can be read into it
+            # git writes a tab after a name with a blank, so that no part of the name is read as a date
             out.append(f"{sign} {quoted}" + ("\t" if " " in quoted and not quoted.startswith('"') else ""))
         out += _hunk_lines(GIT_LINE.findall(original), GIT_LINE.findall(merged))
     return "".join(line + "\n" for line in out)
 
 
 def _quote(path: str) -> str:
-    """Return the path as git quotes it: in C style where it holds quotes, backslashes or control characters."""
+    """Return the path as git quotes it: in C style if it has quotes, backslashes or control characters."""
     quoted = re.sub(r'["\\]', r"\\\g<0>", path)
     quoted = re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\{ord(found[0]):03o}", quoted)
     return path if quoted == path else f'"{quoted}"'
@@ -184,7 +186,7 @@ def _hunk_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     groups: list[list[ChangedLines]] = []
     for change in diff_lines(old, new):
         if groups and change.a0 - groups[-1][-1].a1 <= 2 * CONTEXT_LINES:
-            groups[-1].append(change)  # their context would touch or overlap
+            groups[-1].append(change)  # the context lines of both would touch or overlap
         else:
             groups.append([change])
     for group in groups:
@@ -219,10 +221,10 @@ class TextHunk(NamedTuple):
 
 
 def text_hunks(original: str, merged: str) -> tuple[TextHunk, ...]:
-    """Return the hunks, in order, with at least one unchanged line between any two; empty where the texts are equal.
+    """Return the hunks in order, with at least one unchanged line between any two; empty if the texts are equal.
 
-    Positions are the Language Server Protocol's: lines end at `\\n`, `\\r\\n` or a lone `\\r`, columns count UTF-16
-    units (and UTF-8 bytes beside them), and all of them are places in the original, so the edits apply together.  No
+    Positions are those of the Language Server Protocol: lines end at `\\n`, `\\r\\n` or a lone `\\r`, and columns count
+    UTF-16 units (UTF-8 bytes are given too).  All positions refer to the original, so the edits apply together.  No
     edit starts or ends between `\\r` and `\\n`.
     """
     old, new = LINE.findall(original), LINE.findall(merged)
@@ -230,7 +232,7 @@ def text_hunks(original: str, merged: str) -> tuple[TextHunk, ...]:
     for change in diff_lines(old, new):
         a0, a1, b0, b1 = change
         if a1 - a0 == b1 - b0:
-            # line by line, which keeps cursors and marks in the lines between
+            # edit each line alone, so that cursors and marks between the lines stay
             pieces = [(a0 + k, old[a0 + k], new[b0 + k]) for k in range(a1 - a0)]
         else:
             pieces = [(a0, "".join(old[a0:a1]), "".join(new[b0:b1]))]
@@ -240,7 +242,7 @@ def text_hunks(original: str, merged: str) -> tuple[TextHunk, ...]:
 
 
 def _edit(first_row: int, before: str, after: str, lines: Sequence[str]) -> TextEdit:
-    """Return the smallest edit that makes `after` of `before`, which begins at line `first_row`."""
+    """Return the smallest edit that turns `before`, which begins at line `first_row`, into `after`."""
     head = Prefix.similarity(before, after)
     head -= _splits_end(before, head) or _splits_end(after, head)
     tail = Postfix.similarity(before[head:], after[head:])

@@ -1,6 +1,6 @@
-"""Sentences about an edit: what is one, and what it asks for.
+"""Finds sentences about an edit, and tells what they ask for.
 
-Every scan is one pass over its line: a line of a reply may be as long and as odd as it likes.
+Every scan passes over its line once, because a line of a reply may be long and strange.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 from apply_service.text.paths import MAX_LENGTH
 
 MAX_PROSE = 600
-"""Characters of a longer paragraph that are never prose around code."""
+"""The most characters of a paragraph of prose around code."""
 MIN_WORDS = 3
 MIN_SHARE = 0.6
-"""The share of plain words among all words of a sentence, quoted code aside."""
+"""The least share of plain words among the words of a sentence, without quoted code."""
 _SENTENCE = re.compile(r"^(?:\d+[.)] |[-*] )?[A-Z][^{}<>=;|\\]*[.:!?]$")
 _QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)|[\w.$@:]+\([^()]*\)")
 _PLAIN_WORD = re.compile(r"[(*_]*[A-Za-z][a-z]*(?:['’-][A-Za-z]+)*[),;:.!*_]*")
@@ -32,11 +32,11 @@ _BRIEF = re.compile(
     rf"(?:(?:in|inside) +§ *,? *)?(?:{_AT_ONCE} )?(?:{_SIDE}|in|inside) +§ *(?::|,? (?:and )?{_SIDE}))",
     re.IGNORECASE,
 )
-"""An order that names its object as code needs no other words, nor do words for a place."""
+"""An order with a quoted object needs no other words.  Neither do words for a place."""
 _CHANGES = re.compile(
     r"(?:fix|correct|update|modify|adjust|edit|rename|tweak|improve|refactor|rewrite)\b", re.IGNORECASE
 )
-"""What such a word speaks of changes where it stands."""
+"""These verbs change the thing that they name in its place."""
 _ORDER = re.compile(
     rf"(?:^|[.,;:] |\b(?:and|then|also|please|next|finally)[,:]? )(?:\d+[.)] |[-*] )?[*_]*(?:{_VERBS})\b", re.IGNORECASE
 )
@@ -55,7 +55,7 @@ _PLACE = re.compile(
     r"|\b(?:at|to|near) (?:the )?(?:very )?(?:top|start|beginning|end|bottom)(?: of\b|:|, )",
     re.IGNORECASE,
 )
-"""Words that say where code goes: beside a thing that they quote, or at an edge."""
+"""Words that say where code goes: beside a thing that they quote, or at an edge of the file."""
 _HEADING = re.compile(
     r"#{1,6} (?:step )?(?:\d+[.:)] )?(?P<heading>.+)|\*\*(?:step )?(?:\d+[.:)] )?(?P<bold>[^*]+)\*\*|"
     r"\d+[.)] (?P<item>[A-Z].+)",
@@ -80,7 +80,8 @@ def is_sentence(line: str) -> bool:
 
 
 def reads_as_english(paragraph: str) -> bool:
-    """Tell whether the paragraph, on one line, reads as English sentences about code: it ends with ":" or "."."""
+    """Tell whether the paragraph reads as English sentences about code.  It is one line and must end with ":" or
+    "."."""
     text = paragraph.strip().rstrip("*_")
     if text.startswith("(") and text.endswith(")") and "(" not in text[1:]:
         text = f"{text[1:2].upper()}{text[2:-1].rstrip('.')}."
@@ -98,7 +99,7 @@ def reads_as_english(paragraph: str) -> bool:
 
 
 def is_order(paragraph: str) -> bool:
-    """Tell whether the paragraph tells what to do with the code that follows, or what to delete."""
+    """Tell whether the paragraph says what to do with the code that follows, or what to delete."""
     text = paragraph.strip().rstrip("*_")
     if len(text) > MAX_PROSE:
         return False
@@ -110,24 +111,24 @@ def is_order(paragraph: str) -> bool:
 
 
 def changes_in_place(sentence: str) -> bool:
-    """Tell whether the sentence begins with a word that says to change something where it stands."""
+    """Tell whether the sentence begins with a word that changes something in its place."""
     return _CHANGES.match(sentence.lstrip("*_ ")) is not None
 
 
 def as_lead(paragraph: str) -> str:
-    """Return a heading or a bold line above code as the sentence that it stands for; any other paragraph as it is."""
+    """Return a heading or a bold line above code as the sentence that it stands for; other paragraphs unchanged."""
     match = _HEADING.fullmatch(paragraph.strip()) if len(paragraph) <= MAX_LENGTH else None
     text = next(filter(None, match.groups()), "").strip(" *_") if match is not None else ""
     return f"{text}:" if text and not text.endswith((":", ".")) else paragraph
 
 
 def asks_to_delete(paragraph: str) -> bool:
-    """Tell whether the paragraph tells to delete something, with or without code that follows."""
+    """Tell whether the paragraph asks to delete something, whether or not code follows."""
     return _DELETION.search(_QUOTED.sub("§", paragraph.strip())) is not None
 
 
 def leads_to_usage(paragraph: str) -> bool:
-    """Tell whether the paragraph announces how to try the code or what it prints, and no code of a file."""
+    """Tell whether the paragraph announces an example of use or its output, and no code of a file."""
     text = paragraph.strip().strip("*_# ")
     text = text if text.endswith(":") else f"{text}:"
     return len(text) <= MAX_PROSE and _TRYING.match(text) is not None and not is_order(text)

@@ -1,4 +1,4 @@
-"""Code fences, and the lines that may stand around an edit."""
+"""Finds code fences, and lines that may stand around an edit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apply_service.text.english import is_sentence
 from apply_service.text.paths import MAX_LENGTH, mentioned_path, named_path, titled_path
 
 FENCE_TAGS = ("source", "sourcecode", "codename", "code", "pre")
-"""Tags that stand for a fence where a fence would break the text around it."""
+"""Tags that models write instead of a fence, if a fence would break the text around it."""
 SHELLS = ("bash", "sh", "shell", "zsh", "console", "terminal", "powershell", "cmd", "shellsession")
 PROSE_TITLES = ("md", "mdx", "markdown", "rst", "text", "txt", "adoc")
 PAGE_TITLES = ("md", "mdx", "markdown")
@@ -20,7 +20,7 @@ CALLS = ("apply_patch", "applypatch", "%%bash", "bash -lc", "$ apply_patch", "ca
 
 
 class FenceLine(NamedTuple):
-    """A line that opens or closes a fence; only one without a title closes."""
+    """A line that opens or closes a fence.  A line with a title only opens."""
 
     indent: int
     char: str
@@ -29,7 +29,7 @@ class FenceLine(NamedTuple):
 
 
 def read_fence(line: str) -> FenceLine | None:
-    """Return the fence that the line is, if it is one."""
+    """Return the line as a fence line; None if it is none."""
     text = line.strip() if len(line) <= MAX_LENGTH else ""
     char = text[:1]
     if char not in ("`", "~"):
@@ -46,7 +46,8 @@ def is_fence(line: str) -> bool:
 
 
 def fence_tag(line: str) -> tuple[str, str] | None:
-    """`<source>python` as ("source", "python"), `</source>` as ("/source", "")."""
+    """Return the tag and the title in a line: `<source>python` gives ("source", "python"), `</source>` ("/source",
+    "")."""
     text = line.strip()
     if len(text) > 40 or not text.startswith("<"):
         return None
@@ -64,22 +65,22 @@ def is_around(line: str) -> bool:
 
 
 def is_call(line: str) -> bool:
-    """Tell whether the line only hands an edit over to a program, or ends that (`apply_patch <<'EOF'`, `EOF`)."""
+    """Tell whether the line only passes an edit to a program, or ends that (`apply_patch <<'EOF'`, `EOF`)."""
     return len(line) < MAX_LENGTH and (line.strip().startswith(CALLS) or line.strip() == "*** Begin Patch")
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A fenced stretch: lines `opening` and `closing` of the text are the fence.  One without end closes behind the
-    last line."""
+    """A fenced stretch.  `opening` and `closing` are its fence lines.  A fence without an end closes after the last
+    line."""
 
     opening: int
     closing: int
     title: str
     path: str | None = None
-    """The file that it is said to be of."""
+    """The file that the words around it name."""
     is_surely_named: bool = False
-    """The path stands alone in its line or in the title, not in a sentence."""
+    """Whether the path is the whole title or stands alone in its line, and is not part of a sentence."""
 
     @property
     def language(self) -> str:
@@ -88,13 +89,12 @@ class Fence:
 
     @property
     def body(self) -> range:
-        """The lines inside."""
+        """The range of the lines inside."""
         return range(self.opening + 1, self.closing)
 
 
 def find_fences(lines: Sequence[str], taken: Container[int] = ()) -> list[Fence]:
-    """Return the outermost fences.  A fence with a title inside another opens one of its own; `taken` lines are no
-    fences."""
+    """Return the outermost fences.  A fence line with a title opens an inner fence.  `taken` lines are no fences."""
     found: list[Fence] = []
     last_tags = {tag[0]: at for at, line in enumerate(lines) if (tag := fence_tag(line)) and tag[0].startswith("/")}
     at, names_from = 0, 0
@@ -130,8 +130,7 @@ def find_fences(lines: Sequence[str], taken: Container[int] = ()) -> list[Fence]
 
 
 def page_fence(lines: Sequence[str], fences: Sequence[Fence]) -> Fence | None:
-    """Return the fence around a page of Markdown whose own fences, which have no title, seem to end it; None of any
-    other."""
+    """Return the fence around a page of Markdown, if untitled fences inside seem to end it.  None in any other case."""
     if len(fences) < 2 or any(fence.title or fence.path for fence in fences[1:]):
         return None
     first, closing = fences[0], fences[-1].closing

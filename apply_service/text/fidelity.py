@@ -1,14 +1,14 @@
-"""Byte fidelity: every line that an edit doesn't touch comes from the original's own bytes.
+"""Keeps bytes: every line that an edit doesn't touch comes from the original's own bytes.
 
-The first and the last steps of a request: `decode` and `normalise` make text with LF line ends, on which all other
-modules work; `restore` gives the merged lines the original's wording, line ends and byte-order mark back,
+This is the first and the last step of a request.  `decode` and `normalise` make text with LF line ends, on which all
+other modules work.  `restore` gives the merged lines the original's wording, line ends and byte-order mark back.
 `refuse_altered` checks the result, and `encode` makes bytes.  Nothing here decides about the edit.
 
-Line ends are `\\n` and `\\r\\n`; a form feed, U+2028 or a lone `\\r` is text inside its line.  In a text without any
-`\\n`, `\\r` ends lines (old Macintosh files).
+Line ends are `\\n` and `\\r\\n`; a form feed, U+2028 or a lone `\\r` is text inside its line.  But in a text without
+any `\\n`, `\\r` ends lines (old Macintosh files).
 
-A file is UTF-8 unless the caller names its encoding: a wrong guess corrupts silently.  Names are Python's; `-sig` after
-one says that a byte-order mark comes before the text, so the name alone says how to write the text back.
+A file is UTF-8 unless the caller names its encoding, because a wrong guess corrupts a file silently.  Names are those
+of Python, with `-sig` if a byte-order mark comes before the text.  So the name alone says how to write the text back.
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ NOT_FOR_FILES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "un
 # -- bytes and text ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text with its own line ends, and the canonical name of its encoding.  Raises BadEncoding: the text would
-    have two byte-order marks, and it is unclear which of them an edit means."""
+    """A file's text with its own line ends, and the canonical name of its encoding.
+
+    Raises BadEncoding: the text would have two byte-order marks, and it is unclear which of them an edit means.
+    """
 
     text: str
     encoding: str = "utf-8"
@@ -61,8 +63,10 @@ class SourceText:
 
     @classmethod
     def of(cls, text: str, encoding: str = "utf-8") -> Self:
-        """Make one from a text that the caller sent as text.  Raises BadEncoding: there is no such encoding, or it
-        can't hold the text; NulByte."""
+        """Make one from a text that the caller sent as text.
+
+        Raises BadEncoding: there is no such encoding, or it can't hold the text.  Raises NulByte: the text has a NUL.
+        """
         refuse_nul("the file", text)
         source = cls(text, _canonical_name(encoding))
         encode(text, source)
@@ -72,10 +76,10 @@ class SourceText:
 def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
     """Return the text of a file's bytes; `encode` gives the same bytes back.
 
-    UTF-16 and UTF-32 are little endian if neither a mark nor the name tells the byte order, like nearly all such files.
+    UTF-16 and UTF-32 are read as little endian if neither a mark nor the name tells the byte order.
 
     Raises BadEncoding: there is no such encoding, or the bytes are not valid in it; `value` is the offset of the first
-    invalid one; NulByte: the text holds a NUL character; `value` is its index.
+    invalid byte.  Raises NulByte: the text holds a NUL character; `value` is its index.
     """
     if not data:
         return SourceText.of("", encoding)
@@ -112,13 +116,13 @@ def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
 
 
 def refuse_nul(what: str, text: str) -> None:
-    """Raises NulByte: the text holds a NUL character, with which nobody could edit it again; `value` is its index."""
+    """Raise NulByte if the text holds a NUL character, as nobody could edit it again; `value` is its index."""
     if (at := text.find("\0")) >= 0:
         raise NulByte(f"{what} contains a NUL character", value=at, remedy="send text, not binary data")
 
 
 def encode(text: str, source: SourceText) -> bytes:
-    """`text` as bytes, encoded as `source` is.  Raises BadEncoding: the encoding has no bytes for a character."""
+    """Return the text as bytes in the encoding of `source`.  Raises BadEncoding: it has no bytes for a character."""
     codec = source.encoding.removesuffix(SIGNATURE)
     try:
         return (MARKS[codec] if source.has_bom else b"") + text.encode(codec)
@@ -137,7 +141,7 @@ def hash_of(text: str, source: SourceText) -> str:
 
 
 def _canonical_name(encoding: str) -> str:
-    """Python's name; without a byte order (`utf-16`) it means little endian with a mark, as programs write it."""
+    """Return Python's name.  `utf-16` without a byte order means little endian with a mark, as programs write it."""
     name = _python_name(encoding)
     return name + "-le" + SIGNATURE if name in ("utf-16", "utf-32") else name
 
@@ -168,7 +172,7 @@ def _python_name(encoding: str) -> str:
 
 # -- line ends and byte-order marks ------------------------------------------------------------------------------------
 def normalise(text: str) -> str:
-    """Return the text with LF line ends and without a byte-order mark, on which the rest of the service works."""
+    """Return the text with LF line ends and without a byte-order mark, as the rest of the service needs it."""
     text = text.removeprefix(MARK)
     return text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
 
@@ -180,14 +184,14 @@ def split_ends(text: str) -> tuple[list[str], list[str]]:
 
 
 def with_mark(text: str, encoding: str) -> str:
-    """Return the text of a file, with the byte-order mark if its bytes have one: a diff of the bytes quotes it."""
+    """Return the text of a file, with the byte-order mark if its bytes have one, because a diff of bytes quotes it."""
     return MARK + text if encoding.endswith(SIGNATURE) else text
 
 
 def with_own_ends(text: str, raw: str) -> str:
-    """`text` with the line ends of `raw`.
+    """Return `text` with the line ends of `raw`.
 
-    Each line of `text` must be that line of `raw`, or blanked.  Otherwise `text` is returned unchanged.
+    Each line of `text` must be the same line of `raw`, or a blank line.  Otherwise `text` is returned unchanged.
     """
     lines, ends = split_ends(raw.removeprefix(MARK))
     read = text.split("\n")
@@ -201,11 +205,11 @@ def with_own_ends(text: str, raw: str) -> str:
 def restore(original_text: str, ops: Sequence[LineOp], ends: Sequence[str] | None = None) -> str:
     """Return the merged text with the original's line ends.
 
-    A kept line keeps its own end.  A new line gets the end of the line it replaces, else of the original line above it
-    in the output, else of the one below, else the file's most frequent end.
+    A kept line keeps its own end.  A new line gets the end of the line that it replaces.  If it replaces none, it gets
+    the end of the original line above it in the output, else of the one below, else the file's most frequent end.
 
-    `original_text` is the original before `normalise`.  `ops` decide whether the last line has an end.  `ends`: of all
-    written lines but the last, if the edit specifies them (`Prediction.ends`).
+    `original_text` is the original before `normalise`.  `ops` decide whether the last line has an end.  `ends`: the
+    ends of all written lines but the last, if the edit specifies them (`Prediction.ends`).
     """
     body = original_text.removeprefix(MARK)
     lines, own_ends = split_ends(body)

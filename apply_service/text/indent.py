@@ -1,4 +1,4 @@
-"""How new lines are indented that were quoted at another indentation."""
+"""Indents new lines of a hunk whose quoted lines have another indentation in the file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from apply_service.text.lines import leading
 
 @dataclass(frozen=True, slots=True)
 class Reindent:
-    """How new lines are indented where their hunk's quoted lines stand at another indentation: a table of the hunk's
-    leading blanks and the file's."""
+    """Changes the indentation of new lines, if the file indents their hunk's quoted lines differently.
+
+    The table maps the hunk's leading blanks to the file's.
+    """
 
     table: dict[str, str]
 
@@ -25,19 +27,19 @@ class Reindent:
             theirs, ours = min((a for a, _ in shown), key=len), min((b for _, b in shown), key=len)
             least = min(blanks, key=len)
             if len(theirs) < len(ours) == len(least):
-                return cls({})  # the new side is indented as the file is already
+                return cls({})  # the new side already has the file's indentation
             is_even = least == blanks[0] == blanks[-1] == shown[0][0]
             if is_even and len({len(b) - len(a) for a, b in shown}) > 1 and blanks.count(least) > 1:
-                return cls({shown[0][0]: shown[0][1]})  # only the first quoted line was moved, the new side as one
-        return cls(dict(reversed(shown)))  # where they disagree, the first wins until another is passed
+                return cls({shown[0][0]: shown[0][1]})  # only the first quoted line was moved, the new side as a whole
+        return cls(dict(reversed(shown)))  # if lines disagree, the first wins until `pass_line`
 
     def pass_line(self, quoted: str, line: str) -> None:
-        """Let a quoted line's own indentation hold for the new lines below it."""
+        """Let a quoted line's own indentation apply to the new lines below it."""
         if self.table.get(leading(quoted)) is not None and quoted.strip() and line.strip() and len(self.table) > 1:
             self.table[leading(quoted)] = leading(line)
 
     def apply(self, line: str) -> str:
-        """Return the line as the place has it; blank lines stay as they are."""
+        """Return the line with the file's indentation; blank lines stay as they are."""
         blanks = leading(line)
         if not self.table or not line.strip():
             return line
@@ -50,8 +52,8 @@ class Reindent:
         return self.table[deeper].removesuffix(self._converted(deeper[len(blanks) :])) + line[len(blanks) :]
 
     def _converted(self, step: str) -> str:
-        """Deeper indentation in the file's own kind of blanks: so many spaces of the one stand for a tab of the other,
-        by the depths of the quoted lines."""
+        """Return deeper indentation in the file's kind of blanks.  The depths of the quoted lines tell how many spaces
+        equal a tab."""
         is_tabs = "\t" in step
         pairs = ((ours, theirs) if is_tabs else (theirs, ours) for theirs, ours in self.table.items())
         depths = sorted((len(b), len(a)) for a, b in pairs if not (a.strip(" ") or b.strip("\t")))

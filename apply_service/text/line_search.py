@@ -1,8 +1,8 @@
-"""Where quoted lines stand in a file: all places, at the strictest way of comparing that finds any.
+"""Finds all places of quoted lines in a file, by the strictest way of comparing that finds any.
 
-Compares whole lines under a key (as they are, without trailing blanks, without indentation, odd characters folded).
-For a quote that no key explains, `find_similar` looks for the most similar lines; what it finds is a guess, never more.
-The final newline is no line here.
+It compares whole lines by a key: as they are, without trailing blanks, without indentation, or with odd characters
+folded.  If no key finds a quote, `find_similar` looks for the most similar lines; its result is always a guess.  The
+final newline is no line here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from rapidfuzz import fuzz, process
 from rapidfuzz.distance import Indel
 
 MAX_PLACES = 200
-"""A quote that stands in more places than this is as good as lost."""
+"""The most places that are searched; with more, a quote does not help."""
 MIN_SCORE = 0.55
-"""Share of a misquoted stretch (by weight of its lines) that must be found again."""
+"""The least share of a misquoted stretch (by weight of its lines) that must be found."""
 MIN_SIMILARITY = 62.0
 KEY_LENGTH = 300
-"""Characters of a line that are compared for similarity."""
+"""The most characters of a line that are compared for similarity."""
 MAX_VOTERS = 40
 MAX_QUOTE = 600
 MAX_NEIGHBOURHOODS = 4
@@ -34,34 +34,33 @@ MAX_WIDTH = 160
 
 
 class Likeness(IntEnum):
-    """How far a quote agrees with the file, best first."""
+    """How closely a quote agrees with the file, the best way first."""
 
     EXACT = 0
     TRAILING = 1
-    """But for blanks at line ends."""
+    """Equal except for blanks at line ends."""
     EDGES = 2
-    """But for blank lines at the quote's start or end, which the file lacks."""
+    """Equal except for blank lines at the quote's start or end, which the file lacks."""
     INDENTED = 3
-    """But for indentation."""
+    """Equal except for indentation."""
     FOLDED = 4
-    """But for blanks, quotes and dashes."""
+    """Equal except for blanks, quotes and dashes."""
     FUZZY = 5
 
 
 class Place(NamedTuple):
-    """Where a quote stands: for each quoted line the file's line, None for one that the file lacks."""
+    """The place of a quote: the file's row of each quoted line, None for a line that the file lacks."""
 
     rows: tuple[int | None, ...]
     likeness: Likeness
     is_applied: bool = False
-    """It is the hunk's new side that stands there: the change is already made."""
+    """Whether the hunk's new side stands there, so that the change is already made."""
     gap: int = 0
-    """Where new lines go that come without a quote: before that line."""
+    """The row before which new lines go that have no quote."""
     score: float = 1.0
     """The share of a misquoted stretch that is found here."""
     new: tuple[int | tuple[str, int], ...] | None = None
-    """What becomes of a misquoted stretch: rows of the file that stay, and new lines, each with its line of the
-    update."""
+    """The result for a misquoted stretch: rows of the file that stay, and new lines, each with its update line."""
 
     @property
     def start(self) -> int:
@@ -85,7 +84,7 @@ _PLAIN = str.maketrans(
 
 
 def fold(line: str) -> str:
-    """Return the line without blanks and with typographic variants made plain."""
+    """Return the line without blanks, and with typographic variants replaced by plain characters."""
     return re.sub(r"\s+", "", unicodedata.normalize("NFKC", line.translate(_PLAIN)))
 
 
@@ -104,7 +103,7 @@ class FileLines:
     def __init__(self, text: str) -> None:
         lines = text.split("\n")
         self.has_final_newline = lines[-1] == ""
-        """True for the empty file too: its one line is no line of text."""
+        """Whether the text ends with a newline.  True for the empty file too, as its only line is no line of text."""
         self.lines: Sequence[str] = lines[:-1] if self.has_final_newline else lines
         self._tables: dict[Callable[[str], str], tuple[list[str], dict[str, list[int]]]] = {}
 
@@ -112,7 +111,7 @@ class FileLines:
         return len(self.lines)
 
     def rows_of(self, likeness: Likeness) -> dict[str, list[int]]:
-        """Return the rows of every line, by its key at this likeness."""
+        """Return the rows of every line, by the line's key at this likeness."""
         key = KEYS[likeness]
         if key not in self._tables:
             index: defaultdict[str, list[int]] = defaultdict(list)
@@ -123,15 +122,15 @@ class FileLines:
         return self._tables[key][1]
 
     def stands(self, quote: Sequence[str], loosest: Likeness = Likeness.FOLDED) -> bool:
-        """Tell whether the quote stands anywhere, at this likeness or a better one."""
+        """Tell whether the file has the quote anywhere, at this likeness or a better one."""
         return bool(self.find(quote, limit=1, loosest=loosest))
 
     def stands_at(self, quote: Sequence[str], start: int) -> bool:
-        """Tell whether the quote stands exactly there."""
+        """Tell whether the file has exactly the quote at row `start`."""
         return start >= 0 and list(self.lines[start : start + len(quote)]) == list(quote)
 
     def find(self, quote: Sequence[str], limit: int = MAX_PLACES, loosest: Likeness = Likeness.FOLDED) -> list[Place]:
-        """Return the places of the quote at the first likeness that has any; never fuzzy."""
+        """Return the places of the quote at the first likeness that has any.  Similar lines are not searched."""
         if not self.lines:
             return []
         shown = [k for k, line in enumerate(quote) if line.strip()]
@@ -156,7 +155,7 @@ class FileLines:
         return []
 
     def _places(self, quote: Sequence[str], head: int, stop: int, likeness: Likeness, limit: int) -> list[Place]:
-        """Return where lines `head:stop` of the quote stand; the lines around them are missing."""
+        """Return the places of lines `head:stop` of the quote; the quote's other lines count as missing."""
         key, rows_of = KEYS[likeness], self.rows_of(likeness)
         keyed = self._tables[key][0]
         wanted = [key(line) for line in quote[head:stop]]
@@ -169,7 +168,7 @@ class FileLines:
 
 # -- misquoted lines ---------------------------------------------------------------------------------------------------
 def find_similar(file: FileLines, quote: Sequence[str], *, min_score: float = MIN_SCORE) -> list[Place]:
-    """Return the most similar places, best first, none overlapping; empty where nothing is similar enough.
+    """Return the most similar places that do not overlap, the best first; empty if nothing is similar enough.
 
     Lines vote for where the quote starts (equal lines, and similar ones by rapidfuzz), and the best-voted
     neighbourhoods are aligned line by line.
@@ -187,7 +186,7 @@ def find_similar(file: FileLines, quote: Sequence[str], *, min_score: float = MI
 
 
 def nearest_lines(file: FileLines, quote: Sequence[str]) -> str:
-    """Return the stretch most like the quote as `12 | text` lines, so that its author can correct it; empty where
+    """Return the stretch most like the quote as `12 | text` lines, so that its author can correct the quote.  Empty if
     nothing is like it."""
     if found := find_similar(file, quote, min_score=0.3):
         first, end = found[0].start, found[0].end
@@ -203,12 +202,12 @@ def nearest_lines(file: FileLines, quote: Sequence[str]) -> str:
 
 
 def _weight(key: str) -> float:
-    """Return how much a line says: brackets little, blank lines next to nothing."""
+    """Return the weight of a line: little for brackets, and almost none for blank lines."""
     return min(len(key), 40) / 40 + 0.02
 
 
 def _likely_starts(rows: Sequence[str], keys: Sequence[str]) -> list[int]:
-    """Return rows where the quote's first line would stand, best voted first."""
+    """Return rows where the quote's first line may stand, the one with the most votes first."""
     table: defaultdict[str, list[int]] = defaultdict(list)
     for row, key in enumerate(rows):
         table[key].append(row)
@@ -234,12 +233,12 @@ def _likely_starts(rows: Sequence[str], keys: Sequence[str]) -> list[int]:
 
 
 def _align(rows: Sequence[str], keys: Sequence[str], start: int) -> Place:
-    """Return the quote's lines matched, in order, with the lines around a start that are most like them."""
+    """Return the quote matched, in order, with the most similar lines near row `start`."""
     slack = 3 + len(keys) // 3
     low = max(0, min(start - slack, len(rows) - 1))
     window = rows[low : max(low + 1, min(len(rows), start + len(keys) + slack))]
     similar = process.cdist(keys, window, scorer=fuzz.ratio)
-    # For each line of the quote the likeliest row, so that an exact alignment can drop those out of order.
+    # Keep the likeliest row of each quoted line, so that an exact alignment can drop the rows out of order.
     seen = [-1] * len(window)
     is_text = np.array([bool(row) for row in window])
     for k, key in enumerate(keys):

@@ -1,6 +1,6 @@
-"""What a line of code shows by itself: its indentation and brackets, and what it defines, closes or continues.
+"""Tells what a line of code shows by itself: its indentation and brackets, and what it defines, closes or continues.
 
-Uses patterns, so that it works on fragments and in any language.  If tree-sitter knows a file's scopes, those win.
+It uses patterns, so that it works on fragments and in any language.  If tree-sitter knows a file's scopes, use those.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from apply_service.syntax.scopes import Scope
 
 TAB_COLUMNS = 4
 SEPARATED = ("function", "method", "class", "module", "section")
-"""The kinds of scopes between which files have blank lines."""
+"""The kinds of scopes that files separate by blank lines."""
 MAX_HEADER_LENGTH = 400
 MAX_COUNTED = 2000
-"""A line from this length on is data: its brackets do not count."""
+"""The least length of a line that counts as data.  The brackets of such a line do not count."""
 MAX_QUOTED = 60
-"""Characters of a line that a message quotes."""
+"""The most characters of a line that a message quotes."""
 _BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 _WORD = r"[A-Za-z_$][\w$]*"
 _HEADER = re.compile(
@@ -59,12 +59,12 @@ _ARM = re.compile(
     r"(?P<pattern>[^\s()]+)\)$|(?P<element><(?:a|dd|dt|img|input|li|link|meta|option|script|td|th|tr)\b.*>)$|"
     r"-\s+(?:[\w.-]+:\s+)?(?P<item>[^@=<>~^:]+))"
 )
-"""A branch of a choice, an element that has others of its sort beside it, or an entry of a list without its version."""
+"""A branch of a choice, an element with others of its kind beside it, or a list entry without its version."""
 MAX_SHARED = 2 / 3
-"""The most that two different ones have in common: the share of words of the shorter one."""
+"""The largest share of words that two different branches have in common, of the words of the shorter one."""
 _ARM_WORD = re.compile(r"\w+")
 _SIGN = re.compile(r"""(["'])\\?\W+\1|\*""")
-"""A branch for a sign, which has no word: `case '+':`, `*)`."""
+"""A branch for a sign instead of a word: `case '+':`, `*)`."""
 
 
 # -- indentation and brackets --------------------------------------------------------------------------------------
@@ -74,18 +74,18 @@ def leading(line: str) -> str:
 
 
 def columns(blanks: str) -> int:
-    """Width of leading blanks, a tab counting as four columns."""
+    """Return the width of leading blanks; a tab counts as four columns."""
     return len(blanks) + blanks.count("\t") * (TAB_COLUMNS - 1)
 
 
 @lru_cache(maxsize=65536)
 def indent_of(line: str) -> int:
-    """Return columns before the line's first visible character."""
+    """Return the number of columns before the line's first visible character."""
     return columns(leading(line))
 
 
 class Unit(NamedTuple):
-    """One level of a text's indentation: a tab, or so many spaces."""
+    """One level of a text's indentation: a tab, or a number of spaces."""
 
     text: str
 
@@ -95,13 +95,13 @@ class Unit(NamedTuple):
 
 
 def find_unit(lines: Sequence[str]) -> Unit | None:
-    """Return the indentation unit of a text; None where nothing is indented."""
+    """Return the indentation unit of a text; None if nothing is indented."""
     return _measure_unit(tuple(lines))
 
 
 @lru_cache(maxsize=16)
 def _measure_unit(lines: tuple[str, ...]) -> Unit | None:
-    # Cached: one edit asks this many times for the same file, and 1,500 lines take 0.7 ms.
+    # Cached, because one edit asks this many times for the same file, and 1,500 lines take 0.7 ms.
     blanks = [leading(line) for line in lines if line.strip()]
     tabs = sum(1 for blank in blanks if blank.startswith("\t"))
     spaces = [len(blank) for blank in blanks if blank.startswith(" ")]
@@ -115,19 +115,19 @@ def _measure_unit(lines: tuple[str, ...]) -> Unit | None:
 
 
 def surplus(lines: Sequence[str]) -> tuple[int, ...]:
-    """Opened minus closed brackets of each kind.  Brackets in strings and comments count too."""
+    """Return the number of opened minus closed brackets of each kind.  Those in strings and comments count too."""
     text = "\n".join(line for line in lines if len(line) < MAX_COUNTED)
     return tuple(text.count(opening) - text.count(closing) for opening, closing in _BRACKETS)
 
 
 def balance(lines: Sequence[str]) -> int:
-    """Opened minus closed brackets, all kinds together."""
+    """Return the number of opened minus closed brackets of all kinds."""
     return sum(surplus(lines))
 
 
 # -- definitions ---------------------------------------------------------------------------------------------------
 def _match_header(line: str) -> re.Match[str] | None:
-    # Runs of blanks become one: on a long run the pattern would try every way to divide it.
+    # Runs of blanks become one blank, as the pattern would try every way to divide a long run.
     return _HEADER.match(" ".join(line.split())) if len(line) <= MAX_HEADER_LENGTH else None
 
 
@@ -142,8 +142,8 @@ def header_name(line: str) -> str | None:
 
 
 def name_at(lines: Sequence[str], k: int) -> str | None:
-    """Return what line k of some code defines, if it opens a definition; the brace may stand alone in the line
-    below."""
+    """Return the name that line k of some code defines, if it opens a definition.  Its brace may stand alone on the
+    next line."""
     is_open = k + 1 < len(lines) and lines[k + 1].strip() == "{"
     return header_name(lines[k] + " {" if is_open else lines[k])
 
@@ -165,13 +165,13 @@ def is_definition(line: str) -> bool:
 
 
 def definition_header(lines: Iterable[str]) -> str | None:
-    """Return the header of the definition that the lines begin with, behind its decorators and comments."""
+    """Return the header of the definition at the start of the lines, after its decorators and comments."""
     first = next((line for line in lines if line.strip() and not is_attached(line)), None)
     return first if first is not None and is_definition(first) else None
 
 
 def new_definitions(lines: Sequence[str], known: Container[str | None]) -> list[range]:
-    """Return the lines of each outermost definition whose name is not `known`, with what is attached to it."""
+    """Return the lines of each outermost definition whose name is not `known`, with its decorators and comments."""
     found: list[range] = []
     k = 0
     while k < len(lines):
@@ -184,8 +184,8 @@ def new_definitions(lines: Sequence[str], known: Container[str | None]) -> list[
 
 
 def gaps_between(lines: Sequence[str], scopes: Iterable[Scope]) -> dict[int, int]:
-    """Return blank lines between definitions, by their indentation: the commonest number, the larger one of two.  What
-    begins a scope does not count."""
+    """Return the commonest number of blank lines above definitions, by indentation; the larger one of equals.
+    Definitions at the start of a scope do not count."""
     found: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for scope in scopes:
         top, level = scope.lead_line, indent_of(lines[scope.header_line])
@@ -199,8 +199,8 @@ def gaps_between(lines: Sequence[str], scopes: Iterable[Scope]) -> dict[int, int
 
 @lru_cache(maxsize=65536)
 def arm_words(line: str) -> frozenset[str]:
-    """Return the words that tell a branch (`case X:`, `when X`, `X =>`) or an entry of a list (`- X`) from the others
-    beside it; none for another line."""
+    """Return the words that distinguish a branch (`case X:`, `when X`, `X =>`) or a list entry (`- X`) from its
+    neighbours.  Empty for any other line."""
     match = _ARM.match(line) if len(line) <= MAX_HEADER_LENGTH else None
     name = next((text for text in match.groups() if text), "") if match is not None else ""
     if _SIGN.fullmatch(name):
@@ -209,7 +209,7 @@ def arm_words(line: str) -> frozenset[str]:
 
 
 def are_other_arms(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Tell whether these are the words of two different branches or entries, and not of one that was changed."""
+    """Tell whether the words belong to two different branches or entries, not to one before and after a change."""
     return bool(one) and bool(other) and len(one & other) <= MAX_SHARED * min(len(one), len(other))
 
 
@@ -221,21 +221,23 @@ _SETS = re.compile(
     r"(?P<key>[\w$.-]{1,80}|\"[^\"]{1,80}\"|'[^']{1,80}'|\[[^\]]{1,80}\]|\{[^}]{1,80}\})\s*(?:=(?![=>])|:(?=\s|$))\s*(?P<value>.*)"
 )
 _NAMES = frozenset({"name", "id", "key", "title", "path", "label"})
-"""Keys whose value says which entry it is."""
+"""Keys with a value that identifies an entry."""
 _CALLED = re.compile(r"""([\w$]+)\(\s*(["'][^"']*["']|[\w$.]*)""")
 """A call, and its first argument."""
 _ONLY_ONE = frozenset({"return", "raise", "throw", "break", "continue", "yield", "pass", "end"})
 
 
 def names_entry(line: str) -> bool:
-    """Tell whether the line says which of several entries this is, such as `"name": "x"`."""
+    """Tell whether the line identifies one of several entries, such as `"name": "x"`."""
     match = _SETS.match(line) if len(line) <= MAX_HEADER_LENGTH else None
     return match is not None and match["key"].strip("\"'") in _NAMES
 
 
 def are_other_entries(one: str, other: str) -> bool:
-    """Tell whether two lines of the same form may be of different things: entries with other keys, calls for other
-    names, other conditions; and not only of one thing before and after an edit."""
+    """Tell whether two lines of the same form may be about different things, not about one before and after an edit.
+
+    Examples are entries with other keys, calls with other names, and other conditions.
+    """
     if max(len(one), len(other)) > MAX_HEADER_LENGTH:
         return False
     loops = [_LOOP.match(line) for line in (one, other)]
@@ -260,12 +262,14 @@ def are_other_entries(one: str, other: str) -> bool:
 
 
 _ELEMENT = re.compile(r"""\s*[\[{(]\s*(?:[\w$]+\s*:\s*)?(["'`])(?P<name>[^"'`]{2,80})\1""")
-"""An element of a list that begins with its name."""
+"""A list element that begins with its name."""
 
 
 def is_one_more(line: str, lines: Sequence[str], k: int) -> bool:
-    """Tell whether `line` calls what line k and the line beside it call, for another thing than either: one more of
-    them. So does an element of a list with another name than those two."""
+    """Tell whether `line` continues a series of calls or of list elements, of which line k and a neighbour are members.
+
+    The calls must call the same function for different things.  The elements must have different names.
+    """
     beside = [lines[j] for j in (k - 1, k + 1) if 0 <= j < len(lines)]
     if (element := _ELEMENT.match(line[:MAX_HEADER_LENGTH])) is not None:
         head = line[: element.start("name")]
@@ -280,7 +284,7 @@ def is_one_more(line: str, lines: Sequence[str], k: int) -> bool:
 
 
 def is_closer(line: str) -> bool:
-    """Tell whether the line closes what a line above it with the same indentation opened; it may do more besides."""
+    """Tell whether the line closes what a line above with the same indentation opened.  It may do more."""
     return len(line) <= MAX_HEADER_LENGTH and _CLOSER.match(line) is not None
 
 
@@ -295,15 +299,15 @@ def is_import(line: str) -> bool:
 
 
 def is_attached(line: str) -> bool:
-    """Tell whether the line belongs to the definition right below it: decorator, attribute or comment."""
+    """Tell whether the line is a decorator, attribute or comment, which belongs to the definition right below."""
     return len(line) <= MAX_HEADER_LENGTH and _ATTACHED.match(line) is not None
 
 
 def definition_end(lines: Sequence[str], start: int, stop: int) -> int:
-    """Return one past the last line of the definition that `lines[start]` opens, by indentation; at most `stop`."""
+    """Return one past the last line of the definition that `lines[start]` opens, at most `stop`, by indentation."""
     indent = indent_of(lines[start])
     if lines[start].rstrip().endswith("{") or (start + 1 < stop and lines[start + 1].strip() == "{"):
-        # A definition in braces ends at the closing brace with its own indentation.
+        # A definition in braces ends at the closing brace with the indentation of its header.
         for i in range(start + 1, stop):
             if lines[i].lstrip()[:1] == "}" and indent_of(lines[i]) == indent:
                 return i + 1
@@ -322,12 +326,12 @@ def definition_end(lines: Sequence[str], start: int, stop: int) -> int:
 
 
 def attached_start(lines: Sequence[str], start: int, stop: int) -> int:
-    """Return the first of the decorators and comments right above `lines[start]`; `stop` or a later line."""
+    """Return the first of the decorators and comments right above `lines[start]`, but no line before `stop`."""
     indent, first = indent_of(lines[start]), start
     while first > stop:
         above = first - 1
         if is_closer(lines[above]) and indent_of(lines[above]) == indent:
-            # A decorator over several lines.
+            # This is a decorator of several lines.
             while above > stop and (indent_of(lines[above]) > indent or is_closer(lines[above])):
                 above -= 1
             if not lines[above].lstrip().startswith(("@", "#[")):
@@ -339,7 +343,7 @@ def attached_start(lines: Sequence[str], start: int, stop: int) -> int:
 
 
 def quote_lines(lines: Sequence[str]) -> str:
-    """Return the first of some lines for a message, and how many more they are."""
+    """Return the first of some lines for a message, and the number of the others."""
     text = lines[0].strip()
     text = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
     return f"`{text}`" + (f" and {len(lines) - 1} more" if lines[1:] else "")

@@ -1,8 +1,8 @@
-"""What each line of a lazy snippet is: content, blank, or one of the things that are not part of the file.
+"""Tells the role of each line of a lazy snippet: content, blank, or something that is not part of the file.
 
-Markers ("... existing code ..."), fences, a line naming the file, placement hints and deletion notes, in the spellings
-that models use.  A line is judged by its own text and its neighbours; whether a marker-like line really stands in the
-file is looked up there.  Places nothing.  First step of the merge.
+The others are markers ("... existing code ..."), fences, a line naming the file, placement hints and deletion notes, in
+the spellings that models use.  A line is judged by its own text and its neighbours; a line like a marker is looked up
+in the file.  Nothing is placed here.  This is the first step of the merge.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from apply_service.text.fences import find_fences
 from apply_service.text.lines import header_name, indent_of, is_closer
 
 MAX_NOTE_LENGTH = 240
-"""A longer line is never taken for a marker, hint or note."""
+"""The most characters of a marker, hint or note."""
 MAX_PLACES = 200
-"""Places of a marker-like line in the file that are looked at."""
+"""The most places in the file of a marker-like line that are looked at."""
 
-# The wordings.  But for the first three, a pattern sees the text of a line without its comment signs.
+# The wordings.  Except for the first three, each pattern sees the text of a line without its comment signs.
 RUN_OF_DOTS = re.compile(r"\.{4,}")
 LEAD = re.compile(
     r"^\s*(?:\{\s*/\*+|/\*+|<!--+|\{#|\{\{!--|//+!?|#+(?!\[)!?|--+\[*|;+|%+|\"\"\"|'''|\*(?=\s|$)|REM\b|'(?=\s*\.{3}))\s*"
@@ -54,13 +54,13 @@ _PLACE = (
     rf"(?: (?:here|above|below|for now|from here|(?:as in|in|from) (?:the |this |your )?(?:\w+ )?(?:{NOUN}|original)))*"
     r"(?:[,;(].*)?"
 )
-"""What may follow where a note says that something stays: a place, or a clause of its own."""
+"""Words that may follow a note that something stays: a place, or another clause."""
 _STATUS = (
     r"(?: (?:is|are|goes?|stays?|remains?|left|kept|continues?|follows?|exactly|can|should|must))*"
     rf"(?: (?:(?:the )?same|unchanged|unmodified|untouched|intact|as (?:is|before|(?:it|they) (?:is|was|are|were))))?"
     rf"{_PLACE}"
 )
-"""What a note says of it."""
+"""Words that a note says about the code that stays."""
 STRONG = re.compile(
     rf"^[\(\[<]*\s*(?:"
     rf"(?:all |the )*(?:rest|remainder)(?: of(?: {_NO_VERB}[^\s,;(]+){{1,6}})?{_STATUS}"
@@ -126,13 +126,13 @@ FILE = re.compile(
     r"^(?:(?:file(?:name)?|path)\s*[:=]\s*|[*#`\s]+)?`?(?P<path>[\w@.+~-]+(?:[/\\][\w@.+~\[\]()-]+)*\.[A-Za-z]\w{0,9}|(?:[\w.-]+/)+[\w.-]+|(?:\w+/)*(?:Dockerfile|Makefile|Gemfile|Rakefile))`?[*`:]*$"
 )
 _LOOSE = ("in", "to", "at", "into", "inside", "within")
-"""Where a hint says so little that the comment may as well be the program's."""
+"""Words of a hint so vague that the comment may as well be the program's."""
 FENCE = re.compile(r"^\s*(?P<sign>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
 IMPERATIVE = re.compile(
     r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:new,?\s+goes|add|insert|place|put|append|prepend|this goes|goes)\b", re.IGNORECASE
 )
 MAX_SIGNATURE = 20
-"""The most lines of a header, with a body of dots."""
+"""The most lines of a header that has dots as its body."""
 _BODY = re.compile(r"^(?P<head>.*\S)?\s*(?<![.\w])(?:\.{3}|…)$")
 _PYTHON = re.compile(r"^\s*(?:async\s+)?(?:def|class)\s")
 
@@ -146,9 +146,9 @@ class Role(StrEnum):
     HINT = "hint"
     DELETION = "deletion"
     ELSEWHERE = "elsewhere"
-    """Read by a directive and not as part of a block."""
+    """The line belongs to a directive, and to no block."""
     ASIDE = "aside"
-    """A hint or remark on a line of its own inside a block: no part of the file, but no gap either."""
+    """A hint or remark on its own line inside a block.  It is no part of the file, and it is no gap either."""
 
 
 class Comment(NamedTuple):
@@ -159,7 +159,7 @@ class Comment(NamedTuple):
 
 
 class Hint(NamedTuple):
-    """A placement hint: `where` relative to what `target` names."""
+    """A placement hint: the side of `target` (`where`) on which code goes."""
 
     where: str
     target: str
@@ -176,13 +176,13 @@ def strip_comment(line: str) -> Comment:
 
 
 def _collapsed(text: str) -> str:
-    """Return the text with single blanks and at most three dots in a row: a pattern tries every way to share out a
-    run."""
+    """Return the text with single blanks and at most three dots in a row.  A pattern would try every way to divide a
+    longer run."""
     return RUN_OF_DOTS.sub("...", " ".join(text.split()))
 
 
 def is_marker(line: str) -> bool:
-    """Tell whether the line, by itself, reads as "a stretch of unchanged lines stands here"."""
+    """Tell whether the line, by itself, reads as "unchanged lines are left out here"."""
     if len(line) > MAX_NOTE_LENGTH:
         return False
     core, is_comment = strip_comment(line)
@@ -203,7 +203,7 @@ def is_marker(line: str) -> bool:
 
 
 def _note_core(line: str) -> str | None:
-    """Return the text of a comment that may be a note; a docstring speaks of the program."""
+    """Return the text of a comment that may be a note; None for a docstring, as it is about the program."""
     if len(line) > MAX_NOTE_LENGTH or line.lstrip()[:3] in ('"""', "'''"):
         return None
     core, is_comment = strip_comment(line)
@@ -211,19 +211,19 @@ def _note_core(line: str) -> str | None:
 
 
 def is_deletion_note(line: str) -> bool:
-    """Tell whether the line is a comment that says that something was removed, not what holds if something is."""
+    """Tell whether the line is a comment that something was removed, not one about what happens if something is."""
     core = _note_core(line)
     return core is not None and DELETED.match(core) is not None and CONDITION.match(core) is None
 
 
 def deletion_target(line: str) -> str:
-    """Tell what a deletion note says was removed, in its own words."""
+    """Return what a deletion note says was removed, in its own words."""
     core = strip_comment(line).core.strip("()[]<> .…")
     return DELETED_AFTER.sub("", DELETED_BEFORE.sub("", core))
 
 
 def parse_hint(line: str) -> Hint | None:
-    """Return the placement hint that a comment spells, if it does."""
+    """Return the placement hint in a comment; None if it has none."""
     core = _note_core(line)
     match = HINT.match(core) if core is not None else None
     if match is None:
@@ -235,7 +235,7 @@ def parse_hint(line: str) -> Hint | None:
 
 
 def names_file(line: str, path: str | None) -> bool:
-    """Tell whether the line does nothing but name a file: the edited one where its path is known."""
+    """Tell whether the line only names a file.  If `path` is known, it must name that file."""
     if len(line) > MAX_NOTE_LENGTH:
         return False
     core, is_comment = strip_comment(line)
@@ -278,7 +278,7 @@ def classify(
 
 
 def _stands_there(lines: Sequence[str], i: int, original: Sequence[str], places: Sequence[int]) -> bool:
-    """Tell whether line i is the file's line at one of the places: it has a neighbour of that line beside it."""
+    """Tell whether line i is the file's line at one of the places, as a neighbour agrees with the file too."""
     before, after = _first_text(lines, range(i - 1, -1, -1)), _first_text(lines, range(i + 1, len(lines)))
     for j in places[:MAX_PLACES]:
         above = _first_text(original, range(j - 1, max(-1, j - 4), -1))
@@ -289,10 +289,10 @@ def _stands_there(lines: Sequence[str], i: int, original: Sequence[str], places:
 
 
 def is_body_of_dots(lines: Sequence[str], i: int, original: Sequence[str]) -> bool:
-    """Tell whether the dots of line i are the whole body of a Python definition, as stubs and protocols have it.
+    """Tell whether the dots of line i are the whole body of a Python definition, as in stubs and protocols.
 
-    They are no marker if the file has no definition of that name, or one with such a body: then there is nothing that
-    they could stand for.
+    If the file has no definition of that name, or has one with such a body, the dots are no marker: they can't stand
+    for any lines.
     """
     name = _name_of_body(lines, i)
     if name is None:
@@ -305,7 +305,7 @@ def is_body_of_dots(lines: Sequence[str], i: int, original: Sequence[str]) -> bo
 
 
 def _name_of_body(lines: Sequence[str], i: int) -> str | None:
-    """Return the name of the definition whose whole body is the dots at the end of line i; None without them."""
+    """Return the name of the definition with the dots of line i as its whole body; None if there is none."""
     match = _BODY.match(lines[i].rstrip()) if len(lines[i]) <= MAX_NOTE_LENGTH else None
     if match is None:
         return None
@@ -327,7 +327,7 @@ def _first_text(lines: Sequence[str], places: Iterable[int]) -> str | None:
 
 
 def _note_role(lines: Sequence[str], roles: Sequence[Role], i: int, above: Role | None, lowered: str) -> Role:
-    """Return what a line is that the file does not have (`lowered`: the file's text in small letters)."""
+    """Return the role of a line that the file does not have.  `lowered`: the file's text in lower case."""
     if len(lines[i]) > MAX_NOTE_LENGTH:
         return Role.CONTENT
     line, hint, core = lines[i], parse_hint(lines[i]), strip_comment(lines[i]).core
@@ -335,20 +335,20 @@ def _note_role(lines: Sequence[str], roles: Sequence[Role], i: int, above: Role 
     if is_marker(line):
         return Role.HINT if hint is not None and (hint.target or hint.where in ("end", "start")) else Role.MARKER
     if is_deletion_note(line):
-        # Part of a longer comment is no note of its own.
+        # A part of a longer comment is no note of its own.
         longer = {k for k, is_comment in beside.items() if is_comment and lines[k].strip()[:2] == line.strip()[:2]}
         follows = i - 1 in longer and roles[i - 1] is Role.CONTENT
         leads = i + 1 in longer and not (is_marker(lines[i + 1]) or is_deletion_note(lines[i + 1]))
         return Role.CONTENT if (follows or leads) and not PLAIN_NOTE.match(core) else Role.DELETION
     if hint is not None:
-        # Its target stands in the file, or is the lines next to it; other comments sound like a hint.
+        # A hint's target is in the file or on the next lines.  Other comments only sound like a hint.
         target = hint.target.strip("`'\"() .:").removesuffix("()").lower()
         is_beside = re.fullmatch(r"(?:this|these|those|the|that)(?: \w+){0,2}", target) is not None
         is_asked = IMPERATIVE.match(core) is not None and hint.where not in _LOOSE
         if not is_asked or not (is_beside or (target and target in lowered)):
             return Role.CONTENT
         return Role.ASIDE if above is Role.CONTENT else Role.HINT
-    # A comment of its own that ends in dots names what is left out.
+    # A comment that ends in dots names the code that is left out.
     trails_off = line.rstrip(" )]*/->}").endswith(("...", "…")) and _note_core(line) is not None
     is_alone = not any(is_comment and not is_marker(lines[k]) for k, is_comment in beside.items())
     is_last = i + 1 == len(lines) or not lines[i + 1].strip()
@@ -356,16 +356,16 @@ def _note_role(lines: Sequence[str], roles: Sequence[Role], i: int, above: Role 
 
 
 def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, list[int]], language: str | None) -> None:
-    """Marks the fence around the whole snippet (or several), or fences and the chat text outside them."""
+    """Mark the fences around the snippet and the chat text outside them."""
     solid = [i for i, role in enumerate(roles) if role is Role.CONTENT]
     pairs = find_fences(lines) if any(lines[i].startswith("```") for i in solid) else []
     if language == "markdown" and not any(fence.closing == fence.opening + 1 for fence in pairs):
-        pairs = []  # An empty fence, below an order to remove something, is no text of a page.
+        pairs = []  # An empty fence below an order to remove something is no text of a page.
     inside = {i for fence in pairs for i in range(fence.opening, fence.closing + 1)}
     outside = {i: lines[i].strip() for i in solid if i not in inside}
     is_whole = bool(pairs) and pairs[-1].closing < len(lines)
     if outside and is_whole and all(t not in known and reads_as_english(t) and is_order(t) for t in outside.values()):
-        # Each line outside orders what to do with the code in the fence below it.
+        # Each line outside is an order about the code in the fence below it.
         for i in {i for fence in pairs for i in (fence.opening, fence.closing)}:
             roles[i] = Role.FENCE
         for i in outside:
@@ -377,7 +377,7 @@ def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, li
     is_even, opening = len(fences) % 2 == 0, lines[fences[0]].strip()
     wraps = fences[0] == solid[0] and (len(fences) == 1 or (fences[-1] == solid[-1] and is_even))
     if language == "markdown":
-        # There a fence is ordinary text; it wraps the snippet where it says so or has no fellow inside.
+        # In Markdown a fence is ordinary text, unless its title says so or it has no other fence inside.
         says_so = opening.strip("`~").strip().lower() in {"markdown", "md", "mdx"}
         if not wraps or not (says_so or (len(fences) == 2 and opening not in known)):
             return

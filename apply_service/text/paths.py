@@ -1,4 +1,4 @@
-"""Names of files in the lines of a reply: which words and lines name one, and which file of the user's is meant."""
+"""Finds names of files in the lines of a reply, and tells which of the user's files a name means."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from apply_service.syntax.languages import language_of_path
 
 MAX_LENGTH = 400
-"""A longer line is never taken for anything around an edit."""
+"""The most characters of a line that may name a file."""
 NAMES_WITHOUT_SUFFIX = ("Dockerfile", "Makefile", "Gemfile", "Rakefile", "CMakeLists.txt", "Justfile", "Procfile")
 _WORD = re.compile(r"[\w.@+~()\[\]/\\-]+")
 _SUFFIX = re.compile(r"\.[A-Za-z]\w{0,9}$")
@@ -24,11 +24,11 @@ def is_prose(path: str | None) -> bool:
 
 
 _STATE = re.compile(r" \([A-Za-z][A-Za-z ,'-]{0,39}\)$")
-"""What is said of a file behind its name."""
+"""A remark about a file after its name."""
 
 
 def is_path(word: str) -> bool:
-    """Tell whether the word can only be meant as the name of a file."""
+    """Tell whether the word can only be the name of a file."""
     if not _WORD.fullmatch(word) or word.startswith("//") or word.endswith(("/", "\\", "()")):
         return False
     name = re.split(r"[/\\]", word)[-1]
@@ -37,7 +37,7 @@ def is_path(word: str) -> bool:
 
 
 def named_path(line: str) -> str | None:
-    """Return the path, where the line does nothing but name a file."""
+    """Return the path in a line that only names a file."""
     if len(line) > MAX_LENGTH:
         return None
     text = _STATE.sub("", line.strip().rstrip(":").strip()).lstrip("#*>;/- \t").removesuffix("-->").strip(" \t*`#\"'")
@@ -53,8 +53,7 @@ def named_path(line: str) -> str | None:
 
 
 def mentioned_path(line: str) -> str | None:
-    """Return the one path that a lead-in or heading mentions in backticks or bold ("In `src/a.py`:", "### 1.
-    `a.py`")."""
+    """Return the only path that a sentence or heading has in backticks or bold ("In `src/a.py`:", "### 1. `a.py`")."""
     text = line.strip()
     if len(text) > MAX_LENGTH or not text:
         return None
@@ -68,7 +67,7 @@ def mentioned_path(line: str) -> str | None:
 
 
 def _is_surely_path(word: str) -> bool:
-    """Tell whether the word has a folder or a known suffix: `Cart.add` may be a method."""
+    """Tell whether the word has a folder or a known suffix.  A word such as `Cart.add` may be a method."""
     return "/" in word or word.lower().endswith((".cfg", ".env", ".txt")) or language_of_path(word) is not None
 
 
@@ -83,7 +82,7 @@ def titled_path(title: str) -> str | None:
 
 
 def is_same_file(named: str, path: str | None) -> bool:
-    """Tell whether a path in an edit means the file at `path`: the shorter one is the other's tail."""
+    """Tell whether a path in an edit means the file at `path`: the longer of the two must end with the shorter."""
     if path is None:
         return True
     a, b = path_parts(named), path_parts(path)
@@ -92,12 +91,12 @@ def is_same_file(named: str, path: str | None) -> bool:
 
 
 def has_same_name(named: str, path: str | None) -> bool:
-    """Tell whether the two paths end in the same name, in whatever folders."""
+    """Tell whether the two paths end in the same name, whatever their folders."""
     return path is not None and path_parts(named)[-1:] == path_parts(path)[-1:]
 
 
 def match_files(named: Iterable[str], known: Iterable[str]) -> dict[str, list[str]]:
-    """Return, for each path in an edit, the known files that it may mean."""
+    """Return the known files that each path in an edit may mean."""
     by_name: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for path in known:
         by_name[path_parts(path)[-1:]].append(path)
@@ -106,5 +105,5 @@ def match_files(named: Iterable[str], known: Iterable[str]) -> dict[str, list[st
 
 @lru_cache(maxsize=16384)
 def path_parts(path: str) -> tuple[str, ...]:
-    """Return the folders and the name of a path, of any system."""
+    """Return the folders and the name in a path of any operating system."""
     return tuple(part for part in PurePosixPath(path.replace("\\", "/")).parts if part not in ("/", "."))

@@ -37,7 +37,7 @@ def test_a_json_request_takes_no_option_that_shapes_the_request(
 def of_the_engine() -> list[str]:
     """Every setting of an engine as an option, with a value that it may have; left out is what a request names itself,
     and the URL that is refused without its engine anyway."""
-    others = ("model", "drafter", "vllm_url", "adapter")  # the last two are refused without what they go with
+    others = ("model", "drafter", "vllm_url", "adapter", "draft_head")  # the last three need what they go with
     specs = [spec for spec in setting_specs() if spec.group == "engine" and spec.name not in others]
     values = {spec.flag: spec.choices[0] if spec.choices else ("some", *spec.allowed)[-1] for spec in specs}
     return [spec.flag if spec.kind is bool else f"{spec.flag} {values[spec.flag]}" for spec in specs]

@@ -50,7 +50,7 @@ def test_decisions_are_those_of_a_loop_over_the_draft(seed: int) -> None:
         made += [choice for choice, is_asked in zip(choices, asked, strict=True) if is_asked]
         told += [chance for chance, is_asked in zip(chances, asked, strict=True) if is_asked]
         ids = accepted(draft, choices)
-        wanted.append(Verification(ids, chances[: len(ids)]))
+        wanted.append(Verification(ids, chances[: len(ids)], choices[len(ids) :]))
     n_rows = sum(part.n_rows for part in parts)
     layout = pack(parts, n_rows, n_vocab=VOCAB, n_keys=lambda _, end: end, query_grain=1)
     padding = [0] * rng.randint(0, 3)

@@ -46,7 +46,7 @@ MISTAKES = (
     Mistake("file and snippet exchanged", "apply snippet.py src/inventory.py", 2, "exchanged", "Name the file first"),
     Mistake("a picture as the file", "apply logo.png snippet.py", 2, "logo.png is a binary", "Name a text file"),
     Mistake("a picture as the snippet", "apply src/inventory.py logo.png", 2, "logo.png is a binary", "Name a text"),
-    Mistake("a file in another encoding", "apply latin.py snippet.py", 2, "latin.py", "what the file is encoded in"),
+    Mistake("a new letter in another encoding", "apply latin.py accent.py", 2, "latin.py", "encoding"),
     Mistake(
         "search text that is not there", "apply src/inventory.py lost.txt", 5, "src/inventory.py", "Quote the lines"
     ),
@@ -80,6 +80,7 @@ def make_project(folder: Path) -> None:
         "snippet.py": SNIPPET.encode(),
         "empty.py": b"\n",
         "guess.py": b"x = 1\n",
+        "accent.py": "name = 'na\u00efve'\n".encode(),
         "lost.txt": b"<<<<<<< SEARCH\nfor key in self.shelves:\n=======\npass\n>>>>>>> REPLACE\n",
         "twice.txt": b"<<<<<<< SEARCH\n\ts.mu.Lock()\n=======\n\ts.mu.RLock()\n>>>>>>> REPLACE\n",
         "latin.py": "name = 'caf\u00e9'\n".encode("latin-1"),

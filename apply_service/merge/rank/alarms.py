@@ -1,6 +1,7 @@
-"""What the result of a merge looks like where something went wrong.  Knows the two texts, and no merger.
+"""Finds signs of a wrong merge in its result.  It knows the two texts, and nothing of how they were merged.
 
-An answer with an alarm is never sure: the fits hold next to no such errors, so they can't weigh these signs.
+An answer with an alarm is never sure: the sets that models are fitted to hold hardly any such errors, so that a fit
+can't weigh these signs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from apply_service.text.lines import indent_of, is_attached, is_closer, is_defin
 
 
 def find_alarms(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Return what is odd about `new` and was not about `old`, in words: lines without line ends."""
+    """Return in words what is odd about `new` but not about `old`.  Both are lines without line ends."""
     counts = Counter(old), Counter(new)
     more, less = counts[1] - counts[0], counts[0] - counts[1]
     found = []
@@ -29,13 +30,13 @@ def find_alarms(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
 
 def _doubled_closers(lines: Sequence[str]) -> Counter[str]:
-    """Return the closing lines that stand right below an equal one."""
+    """Return the closing lines that stand right below an equal line, counted."""
     solid = (line.rstrip() for line in lines if line.strip())
     return Counter(below for above, below in pairwise(solid) if above == below and is_closer(below))
 
 
 def _doubled_headers(lines: Sequence[str], again: Container[str]) -> Counter[str]:
-    """Return the headers of definitions among `again` that stand a second time in one scope."""
+    """Return the headers among `again` that stand a second time in the same scope, counted."""
     found = Counter[str]()
     open_scopes: list[tuple[int, set[str]]] = [(-1, set())]
     for k, line in enumerate(lines):
@@ -53,7 +54,7 @@ def _doubled_headers(lines: Sequence[str], again: Container[str]) -> Counter[str
 
 
 def _lost_names(old: Sequence[str], new: Sequence[str], less: Container[str]) -> Iterator[str]:
-    """Yield the functions that are no longer defined, their lines being among `less`, and still called."""
+    """Yield the functions that are still called but no longer defined.  `less`: the lines that the merge removed."""
     kept = set(old)
     for name in sorted({name for k, line in enumerate(old) if line in less and (name := _defined_at(old, k))}):
         call = re.compile(rf"(?<![\w.$])(?:(?:self|this)\.)?{re.escape(name)}\(")

@@ -1,7 +1,7 @@
-"""Which reading of an edit is right, and how likely: evaluates the numbers that `training.fit_chooser` fitted.
+"""Chooses the reading of an edit that is most likely right, by the numbers that `training.fit_chooser` fitted.
 
-Knows names and numbers, no text.  A first look scores each reading of an edit beside all others.  A second look
-compares the best two; its scores are the log-odds that each is right.
+It knows names of features and numbers, but no text.  A first look scores each reading of an edit against all others.
+A second look compares the best two; its scores are the log-odds that each of them is right.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ MODEL_FILE = "chooser.json"
 KEYS = {"version", "features", "first", "second", "elsewhere", "thresholds", "provenance"}
 VERSION = 2
 RIVALS = ":rivals"
-"""`NAME:rivals` is how far a reading's feature exceeds its mean over the other readings; 0 where there is no other."""
+"""`NAME:rivals` is how far a feature exceeds its mean over the other readings; 0 if there is no other reading."""
 OTHER = ":other"
-"""`NAME:other` is how far it exceeds that of the other one of the best two; 0 where there is no other."""
+"""`NAME:other` is how far a feature exceeds that of the other one of the best two; 0 if there is only one."""
 LOOK = ("first", "lead", "n_readings")
-"""Also known at the second look: the first look's score, by how much it exceeds the other's, how many readings there
-are."""
+"""More inputs of the second look: the first look's score, its lead over the other one's, and the number of
+readings."""
 UNSEEN, UNSEEN_CHANCE = "invisible", 0.8
-"""A reading that keeps white space which the snippet shows otherwise is never sure: nobody can see what was meant."""
+"""The highest chance of a reading that keeps other white space than the snippet shows: nobody sees what was meant."""
 ALONE = 10.0
-"""The lead of a reading without another."""
+"""The lead of the only reading."""
 
 Values = Mapping[str, float]
 Tree = float | tuple[int, float, Any, Any]
-"""A leaf's value; or (place of the input, limit, the tree where it is at most the limit, the tree where it is more)."""
+"""A leaf's value, or (index of the input, limit, subtree if the input is at most the limit, subtree otherwise)."""
 
 
 class Trees(NamedTuple):
-    """Adds up to log-odds: `start` and the leaf that each tree ends in."""
+    """A sum of log-odds: `start` plus the value of the leaf that each tree leads to."""
 
     inputs: tuple[str, ...]
     start: float
@@ -53,15 +53,14 @@ class Trees(NamedTuple):
 
 
 class ChooserThresholds(NamedTuple):
-    """From `apply` on an answer is applied unseen; below `refuse` the chat dialects and MCP refuse it."""
+    """From `apply` on, an answer is applied without review.  Below `refuse`, the chat dialects and MCP refuse it."""
 
     apply: float
     refuse: float
 
 
 class Chooser(NamedTuple):
-    """The fitted model.  Of the edits whose best reading is wrong, `elsewhere` is the share that another reading is
-    right of."""
+    """The fitted model.  `elsewhere`: how often one of the other readings is right, if the best one is wrong."""
 
     features: tuple[str, ...]
     first: Trees
@@ -70,11 +69,13 @@ class Chooser(NamedTuple):
     thresholds: ChooserThresholds
 
     def rank(self, readings: Sequence[Values]) -> list[float]:
-        """Return the score of each reading of an edit, given by its features: the highest is chosen, the first of
-        equals, and is the log-odds that this one is right.
+        """Return the score of each reading of an edit, given by its features.
+
+        The reading with the highest score is chosen, the first one of equals.  Its score is the log-odds that it is
+        right.
 
         Raises:
-            ValueError: the features are others than the fitted ones.
+            ValueError: the features are not those that the model was fitted to.
         """
         if any(reading.keys() != {*self.features} for reading in readings):
             raise ValueError("a reading has other features than the chooser was fitted to")
@@ -82,8 +83,8 @@ class Chooser(NamedTuple):
         return look_again(scores, {at: self.second.of(row) for at, row in best_two(readings, scores).items()})
 
     def probabilities(self, readings: Sequence[Values], scores: Sequence[float]) -> list[float]:
-        """Return the chance of each reading to be right: no other's exceeds that of the best, and all together do not
-        exceed 1."""
+        """Return the chance that each reading is right.  No chance exceeds that of the best, and their sum is at most
+        1."""
         at = best(scores)
         chance = logistic(scores[at])
         if readings[at].get(UNSEEN, 0.0) > 0:
@@ -98,12 +99,12 @@ def logistic(log_odds: float) -> float:
 
 
 def best(scores: Sequence[float]) -> int:
-    """Return the place of the highest score, the first of equals."""
+    """Return the index of the highest score, the first one of equals."""
     return max(range(len(scores)), key=lambda i: scores[i])
 
 
 def beside_rivals(readings: Sequence[Values]) -> list[dict[str, float]]:
-    """Return the features of each reading of an edit, and each of them beside its rivals'."""
+    """Return the features of each reading of an edit, and how far each feature exceeds that of the other readings."""
     n_others = len(readings) - 1
     sums = {name: math.fsum(reading[name] for reading in readings) for name in readings[0]}
     return [
@@ -113,7 +114,7 @@ def beside_rivals(readings: Sequence[Values]) -> list[dict[str, float]]:
 
 
 def best_two(readings: Sequence[Values], scores: Sequence[float]) -> dict[int, dict[str, float]]:
-    """Return what the second look sees of the best two readings, or of the only one, by their places."""
+    """Return the inputs of the second look for the best two readings, or for the only one, by index."""
     places = sorted(range(len(scores)), key=lambda i: -scores[i])[:2]
     beside = beside_rivals(readings)
     found = {}
@@ -126,16 +127,16 @@ def best_two(readings: Sequence[Values], scores: Sequence[float]) -> dict[int, d
 
 
 def look_again(scores: Sequence[float], second: Mapping[int, float]) -> list[float]:
-    """Return the second look's scores; those of all other readings are moved below them, with their distances."""
+    """Return the second look's scores.  The scores of the other readings are moved below them by a common amount."""
     down = min(second.values()) - min(scores[at] for at in second)
     return [second.get(at, score + down) for at, score in enumerate(scores)]
 
 
 def parse(values: Mapping[str, Any]) -> Chooser:
-    """Return the model of a JSON object.
+    """Return the model that a JSON object holds.
 
     Raises:
-        AttributeError, KeyError, TypeError, ValueError: it is none.
+        AttributeError, KeyError, TypeError, ValueError: the object holds no model.
     """
     if values.keys() != KEYS or values["version"] != VERSION:
         raise ValueError(f"keys {sorted(values)} of version {values.get('version')} instead of {VERSION}")
@@ -177,7 +178,7 @@ def load(features: frozenset[str] | None = None) -> Chooser:
     """Return the model that comes with the package, for readings with `features`; None leaves them unchecked.
 
     Raises:
-        ModelNotLoadable: it is missing or unusable, or was fitted to other features.
+        ModelNotLoadable: the model is missing or unusable, or was fitted to other features.
     """
     try:
         model = parse(json.loads((resources.files(__package__) / MODEL_FILE).read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""What happens to an answer that may be wrong.  All code that returns or writes an answer follows this policy.
+"""Decides what happens to an answer that may be wrong.  All code that returns or writes an answer uses this policy.
 
 The chooser of readings counts how often a merge like this one is right.  From the threshold `apply` on, the answer has
 no doubt.  Below it, the verdict `doubt` says how sure the merge is, why it is not surer, and what the next reading
@@ -27,9 +27,9 @@ from apply_service.types import DOUBT, Certainty, LineOp, Merge, OtherReading, P
 MAX_RANGES = 3
 """The most places of another reading that a verdict names, and the most reasons."""
 MAX_READINGS = 5
-"""The most other readings that an answer tells."""
+"""The most other readings that an answer lists."""
 LEAST_TOLD = 0.01
-"""The chance that another reading needs to be told."""
+"""The least chance of another reading that is listed."""
 
 
 def chance_of(prediction: Prediction, merged: str) -> float | None:
@@ -45,8 +45,11 @@ def chance_of(prediction: Prediction, merged: str) -> float | None:
 
 
 def chances_of_hunks(prediction: Prediction, merged: str, hunks: Sequence[tuple[int, int, int, int]]) -> list[float]:
-    """Return, for each hunk, lines [a0, a1) of the original that become lines [b0, b1) of `merged`, the probability of
-    all readings that change these lines so.  `merged` is a reading."""
+    """Return, for each hunk, the probability of all readings that change these lines in the same way.
+
+    A hunk is (a0, a1, b0, b1): lines [a0, a1) of the original become lines [b0, b1) of `merged`, which must be a
+    reading.
+    """
     lines = merged.split("\n")
     chances = [chance_of(prediction, merged) or 0.0] * len(hunks)
     for other in prediction.readings:
@@ -65,9 +68,10 @@ def chances_of_hunks(prediction: Prediction, merged: str, hunks: Sequence[tuple[
 
 
 def chance_but_for_blanks(prediction: Prediction, merged: str) -> float:
-    """Return the probability that the lines of `merged`, a reading, are right but for blank ones.
+    """Return the probability that the lines of `merged`, which must be a reading, are right except for blank lines.
 
-    That of a reading with a risk is no more than that of its text: it has a limit, which others don't raise.
+    The probability of a reading with a risk is limited.  Readings that differ from it only in blank lines don't raise
+    it.
     """
     chance = chance_of(prediction, merged) or 0.0
     this = next((one for one in prediction.readings if one.text == merged), None)
@@ -85,18 +89,21 @@ def _without_blanks(text: str) -> list[str]:
 def find_doubt(
     job: EditJob, merged: str, *, is_by_model: bool = False, confidence: float | None = None
 ) -> Verdict | None:
-    """Return the verdict on an answer that may be wrong.  None if it is sure.  It is a `pass` if only its blank lines
-    may be wrong.  `is_by_model`: a target decided the text.  `confidence`: the answer's own, where it was counted."""
+    """Return the verdict on an answer that may be wrong; None if the answer is sure.
+
+    The verdict is a `pass` if only blank lines may be wrong.  `is_by_model`: a target decided the text.  `confidence`:
+    the answer's own probability, if it was measured.
+    """
     prediction = job.prediction
     if not job.update.strip():
         return _doubt_of_instruction(job.original, merged) if job.instruction.strip() else None
     known = (prediction.text, *(one.text for one in prediction.readings))
-    if merged not in known:  # also where a format determines it
+    if merged not in known:  # also if the format determined the text
         message = f"the model read the edit in another way than this program can; {_own_lines(prediction, merged)}"
         return Verdict(DOUBT, "warning", message)
     if prediction.determined:
         return None
-    if prediction.probability is None:  # a format that gives reasons but no probability
+    if prediction.probability is None:  # the edit's format gives reasons, but no probability
         if prediction.certainty is Certainty.CERTAIN:
             return None
         reasons = "; ".join(prediction.reasons) or "it shows no line of the file"
@@ -108,7 +115,7 @@ def find_doubt(
     if chance >= thresholds.apply:
         return None
     this = next((one.ops for one in prediction.readings if one.text == merged), prediction.ops)
-    # Without a reason, what the answer does is all that can be told.
+    # Without a reason, the verdict can only say what the answer does.
     does = f"this one would {tell_difference(keep_all(job.original), this) or 'change nothing'}"
     sure = in_words(chance if confidence is None else confidence)
     if is_by_model and confidence is None:
@@ -118,13 +125,13 @@ def find_doubt(
     others = other_readings(prediction, merged)[:1]
     said = [*(prediction.reasons[:MAX_RANGES] or [does])]
     said += [*(f"another reading would {other.difference}" for other in others), *what_to_show(this), sure]
-    is_refused = chance < thresholds.refuse and not is_by_model  # what a model writes too is likelier than that
+    is_refused = chance < thresholds.refuse and not is_by_model  # it is likelier if a model wrote it too
     question = f"Did you mean to {others[0].difference}?" if others else "Is this what you meant?"
     return Verdict(DOUBT, "error" if is_refused else "warning", "; ".join(said), question=question)
 
 
 def _doubt_of_instruction(original: str, merged: str) -> Verdict:
-    """Nobody counts how often a model's own text is right."""
+    """Return the verdict on a text that a model wrote by itself: nobody counts how often such a text is right."""
     if merged == original:
         return Verdict(DOUBT, "warning", "the model changed nothing; say what is to change in other words")
     own = _own_lines(Prediction(keep_all(original), (), Certainty.GUESS), merged)
@@ -142,7 +149,7 @@ def _own_lines(prediction: Prediction, merged: str) -> str:
 
 
 def what_to_show(ops: Sequence[LineOp]) -> list[str]:
-    """Return the hidden line beside the first new lines that have one: a snippet that showed it would be clearer."""
+    """Return what a clearer snippet would show: the hidden line beside the first new lines that have one."""
     for start, stop in Merge(ops).changed:
         new = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
         for side, beside in (("below", ops[stop:]), ("above", ops[:start][::-1])):
@@ -160,14 +167,16 @@ def reading_id(text: str) -> str:
 
 
 def other_readings(prediction: Prediction, merged: str, *, path: str | None = None) -> tuple[OtherReading, ...]:
-    """Return the readings that give another text than `merged`, likeliest first; none where `merged` is no reading
-    itself, or where none has a chance worth telling.  With a `path` each has its diff."""
+    """Return the readings with another text than `merged`, the likeliest first.
+
+    Empty if `merged` is no reading, or if no other reading is likely enough.  With a `path`, each has its diff.
+    """
     this = next((one.ops for one in prediction.readings if one.text == merged), None)
     if this is None:
         return ()
     original = "\n".join(op.text for op in this if op.original_line is not None)
     likely = (one for one in prediction.readings if one.probability >= LEAST_TOLD and one.text != merged)
-    told: dict[str, OtherReading] = {}  # some differ only in what the words leave out
+    told: dict[str, OtherReading] = {}  # readings with the same description are listed once
     for one in sorted(likely, key=lambda one: -one.probability):
         difference = tell_difference(this, one.ops)
         if difference and one.way.is_whole_file:
@@ -179,8 +188,8 @@ def other_readings(prediction: Prediction, merged: str, *, path: str | None = No
 
 
 def all_readings(prediction: Prediction, original: str, *, path: str | None = None) -> tuple[OtherReading, ...]:
-    """Return the readings of an edit that gets no answer, in the order of their numbers, each told beside the file.
-    With a `path` each has its diff."""
+    """Return the readings of an edit that gets no answer, in the order of their numbers, compared with the file.
+    With a `path`, each has its diff."""
     stay, first = keep_all(original), prediction.readings[:1]
     ids = [reading_id(one.text) for one in first] + [other.id for other in other_readings(prediction, prediction.text)]
     known = {reading_id(one.text): one for one in reversed(prediction.readings)}
@@ -193,8 +202,13 @@ def all_readings(prediction: Prediction, original: str, *, path: str | None = No
 
 
 def choose_reading(prediction: Prediction, wanted: str) -> Prediction:
-    """Return the prediction with the reading of this id or number; it decides the text then.  1 is the likeliest, the
-    others follow as `other_readings` tells them.  Raises UnknownReading: there is none."""
+    """Return the prediction with the reading that has this id or number as its certain text.
+
+    Number 1 is the likeliest reading.  The others follow in the order of `other_readings`.
+
+    Raises:
+        UnknownReading: there is no such reading.
+    """
     others = other_readings(prediction, prediction.text)
     ids = [reading_id(prediction.text), *(other.id for other in others)]
     by_number = dict(zip(map(str, range(1, len(ids) + 1)), ids, strict=True))
@@ -210,15 +224,14 @@ def choose_reading(prediction: Prediction, wanted: str) -> Prediction:
 
 
 def how_sure(prediction: Prediction) -> tuple[str, str] | tuple[None, None]:
-    """Return how sure the merge is and how sure it must be not to be refused, in words; None if it was not measured."""
+    """Return how sure the merge is and how sure it must be not to be refused, in words.  None if nobody measured it."""
     if prediction.probability is None:
         return None, None
     return in_words(prediction.probability), in_words(load().thresholds.refuse)
 
 
 def tell_difference(this: Sequence[LineOp], other: Sequence[LineOp]) -> str:
-    """Tell what another reading does to the original and this one does not: "keep line 3 (`x = 1`) and leave out `x =
-    2`".
+    """Return what another reading does and this one does not: "keep line 3 (`x = 1`) and leave out `x = 2`".
 
     Lines are counted from 1.  "" if the two do the same.
     """
@@ -248,8 +261,8 @@ def tell_difference(this: Sequence[LineOp], other: Sequence[LineOp]) -> str:
 
 
 def _moved(this: Sequence[LineOp], other: Sequence[LineOp]) -> tuple[str, int] | None:
-    """Return the first new line that the other reading puts below another line of the original, and that line's
-    number."""
+    """Return the first new line that the other reading puts below a different line of the original, and the number of
+    that line."""
     found: list[list[tuple[str, int]]] = [[], []]
     for places, ops in zip(found, (this, other), strict=True):
         at = 0
@@ -261,7 +274,7 @@ def _moved(this: Sequence[LineOp], other: Sequence[LineOp]) -> tuple[str, int] |
 
 
 def _name_lines(numbers: Sequence[int], lines: Mapping[int, str]) -> str:
-    """`line 3 (`x = 1`)`, `lines 3-5 and 9 (`x = 1` ...)`."""
+    """Return lines by number and text: `line 3 (`x = 1`)`, `lines 3-5 and 9 (`x = 1` ...)`."""
     ranges: list[list[int]] = []
     for j in numbers:
         if ranges and all(not lines[k].strip() for k in range(ranges[-1][1] + 1, j)):

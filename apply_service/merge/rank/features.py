@@ -1,7 +1,7 @@
-"""The features of a reading: the numbers that the chooser weighs.
+"""Computes the features of a reading: the numbers from which the chooser scores it.
 
-They are of three kinds: how the snippet is written (the same for all readings of an edit), how the reading was made,
-and what it does to the file.  Every reading has the same feature names.
+There are three kinds: how the snippet is written (the same for all readings of an edit), how the reading was made, and
+what it does to the file.  Every reading has the same feature names.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ NEAR = 15
 MAX_COPIED = 20
 """Shown lines below a new one that are looked at as a part of it."""
 UNANCHORED = 6.0
-"""`weakest_anchor` of new lines in a block of which the file has no line."""
+"""The `weakest_anchor` of new lines in a block without any line of the file."""
 Features = dict[str, float]
 
 
@@ -117,7 +117,7 @@ class SnippetFacts:
 
     @cached_property
     def said_kept(self) -> set[str]:
-        """The words of the markers: what they name stays."""
+        """The words of the markers, which name what stays."""
         texts, roles = self.reading.snippet.texts, self.reading.snippet.roles
         return {word for i, role in enumerate(roles) if role is Role.MARKER for word in words(texts[i])}
 
@@ -152,7 +152,7 @@ class SnippetFacts:
 
 
 def features_of(facts: SnippetFacts, one: Proposal, n_readings: int) -> Features:
-    """Return all features of a reading that is one of so many."""
+    """Return all features of a reading.  `n_readings`: the number of readings of the edit."""
     ways, others, ops = one.ways, one.features, one.ops
     makers = {way.maker for way in ways}
     policies, extras = {way.policy for way in ways}, {extra for way in ways for extra in way.extras}
@@ -176,8 +176,7 @@ def features_of(facts: SnippetFacts, one: Proposal, n_readings: int) -> Features
 
 
 def _odd_steps(ops: Merge) -> int:
-    """Return the number of lines whose indentation does not fit the line above, if the reading brought the two
-    together.
+    """Return the number of lines that the reading puts below a line that does not fit their indentation.
 
     Such a line is deeper than a line that opens nothing, or not deeper than a line that opens a scope.
     """
@@ -204,7 +203,7 @@ def _odd_steps(ops: Merge) -> int:
 
 
 def _likest(text: str, ops: Sequence[LineOp]) -> float:
-    """Return the similarity (0 to 1) of a new line to the closest hidden line beside it, for which it may stand."""
+    """Return the similarity (0 to 1) of a new line to the most similar hidden line beside it, which it may replace."""
     hidden = [op.text.strip() for op in ops if op.text.strip() and not is_closer(op.text)]
     return max((fuzz.ratio(text.strip(), other) for other in hidden), default=0.0) / 100
 
@@ -242,8 +241,11 @@ def _effects(facts: SnippetFacts, ops: Merge) -> Features:
 
 
 def _of_losses(facts: SnippetFacts, ops: Merge, pairs: Sequence[Pair], takes: Sequence[LineOp]) -> Features:
-    """Return what goes without a new form of it: between two shown lines of one block, or elsewhere; and which
-    definitions stand twice or are called by what replaces them."""
+    """Return features of removed and replaced lines.
+
+    Two count removed lines without a new form: those between two shown lines of one block, and all others.  One counts
+    definitions called by their own replacement, and one counts headers that stand twice.
+    """
     block_of = {i: b for b, i in facts.reading.visible}
     renewed = {k for pair in pairs for k in pair.old}
     inside, free = 0, 0
@@ -270,7 +272,7 @@ def _of_losses(facts: SnippetFacts, ops: Merge, pairs: Sequence[Pair], takes: Se
 
 
 def _of_notes(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """Return what the reading does against the notes of the snippet, and what it hides at edges without a marker."""
+    """Return features of what the reading does against the snippet's notes, and of unmarked lines that it hides."""
     new_names = {header_name(op.text) for op in takes}
     gone_names = {header_name(op.text) for op in drops} - new_names
     blocks = facts.reading.snippet.blocks
@@ -356,7 +358,7 @@ def _of_runs(facts: SnippetFacts, ops: Merge) -> Features:
 
 
 def _is_dead(ops: Merge, start: int, stop: int) -> bool:
-    """Tell whether a change makes a line stand right below one of its level that leaves the block."""
+    """Tell whether a change makes a line unreachable, as a jump stands right above it at the same level."""
     low = next((k for k in range(start - 1, -1, -1) if ops[k].kind != "drop" and ops[k].text.strip()), start)
     high = next((k for k in range(stop, len(ops)) if ops[k].kind != "drop" and ops[k].text.strip()), stop - 1)
     left = [op.text for op in ops[low : high + 1] if op.kind != "drop" and op.text.strip()]
@@ -368,14 +370,16 @@ def _is_dead(ops: Merge, start: int, stop: int) -> bool:
 
 
 def replaced_neighbour(ops: Merge) -> tuple[str, str] | None:
-    """Return the first line beside hidden ones that gives way to a new one of the same form that may be of another
-    thing, and that new line."""
+    """Return a removed line and the new line in its place, if the two may be different entries; else None.
+
+    They have the same form, and a hidden line stands beside the change.
+    """
     counts: Counter[str] = Counter()
     for start, stop in ops.changed:
         drops = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
         takes = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
         if drops and takes and are_other_entries(drops[0], takes[0]):
-            # To the next line on each side that is hidden, or that is shown and says something.
+            # On each side, look at the next line that is hidden, or shown and no mere bracket.
             counts = counts or Counter(op.text.strip() for op in ops if op.kind != "take")
             above = (ops[k].kind for k in range(start - 1, -1, -1) if says_something(ops[k]))
             says = (ops[k] for k in range(stop, len(ops)) if says_something(ops[k]))
@@ -386,8 +390,10 @@ def replaced_neighbour(ops: Merge) -> tuple[str, str] | None:
 
 
 def _is_copied(op: LineOp, header: str, counts: Mapping[str, int]) -> bool:
-    """Tell whether a shown line stands inside what the new line opens, or in the entry that it names, and may be of
-    that as well as of the old one."""
+    """Tell whether a shown line may be a part of the new entry, and not of the old one that it replaces.
+
+    It stands inside the scope that the new line opens, or in the entry that it names, and the file has it twice.
+    """
     level = indent_of(header) - names_entry(header)
     return op.kind == "both" and indent_of(op.text) > level and counts[op.text.strip()] > 1
 
@@ -410,8 +416,8 @@ def declared(line: str) -> frozenset[str]:
 
 
 def _of_words(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """Tell whether lines near each change use the names of its new lines, whether a removed name is still in use, and
-    how many names that stay are no more in use."""
+    """Return features of names: removed names that are still in use, names that nothing uses any more, names declared
+    twice, and how many names of a change's new lines are also in use near it."""
     gone = {op.original_line for op in drops}
     new = [words(op.text) for op in takes]
     defined = {name for op in takes for name in declared(op.text)}
@@ -449,7 +455,7 @@ def _of_words(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: S
 
 
 def _of_new_lines(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """Return the lines that the new lines repeat, and the names that they define again."""
+    """Return features of the new lines: lines that they repeat, and names that they define again."""
     gone = {op.text.strip() for op in drops}
     shown_lines = {ops[k].original_line for k in ops.shown}
     gone_names = Counter(header_name(op.text) for op in drops)
@@ -469,7 +475,7 @@ def _of_new_lines(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], take
 
 
 def _in_new_definitions(facts: SnippetFacts, ops: Merge) -> Iterator[LineOp]:
-    """Yield the new lines of definitions that the file does not have: what they repeat says nothing."""
+    """Yield the new lines inside new definitions.  It means nothing if these repeat lines of the file."""
     for start, stop in ops.changed:
         new = [op for op in ops[start:stop] if op.kind == "take"]
         for span in new_definitions([op.text for op in new], facts.reading.names):
@@ -477,11 +483,11 @@ def _in_new_definitions(facts: SnippetFacts, ops: Merge) -> Iterator[LineOp]:
 
 
 def _of_names(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """Return the keys of one mapping and the imported names that occur twice after the merge."""
+    """Return how many keys of one mapping, and how many imported names, occur twice after the merge."""
     same_keys = 0
     for k in ops.shown:
         key = _KEY.match(ops[k].text.lstrip()) if ops[k].kind == "take" else None
-        if key is not None:  # The other key must be at the same level of the same scope.
+        if key is not None:  # The other key must have the same level in the same scope.
             for beside in (range(k + 1, len(ops)), range(k - 1, -1, -1)):
                 left = (ops[j] for j in beside if ops[j].kind != "drop" and ops[j].text.strip())
                 same_keys += _has_key(islice(left, SCOPE), key[1], indent_of(ops[k].text))
@@ -503,19 +509,22 @@ def _has_key(beside: Iterable[LineOp], key: str, indent: int) -> bool:
 
 
 def _of_gaps(facts: SnippetFacts, ops: Merge) -> Features:
-    """Return what the markers stand for: how many for nothing, for lines outside their scope, or for deeper lines only,
-    and how many stand beside lines that go without a word."""
+    """Return features of the markers.
+
+    They count markers that stand for nothing, for lines outside their scope, or only for deeper lines, and markers
+    beside removed lines.
+    """
     snippet = facts.reading.snippet
     found = dict.fromkeys(("empty_gaps", "leaving_gaps", "deeper_gaps", "cut_gaps"), 0.0)
     block_of = {i: b for b, i in facts.reading.visible}
     at, is_cut, hidden = -1, False, NO_SCOPE
-    """The block; whether the lines right above go; the least level of the hidden lines since the last shown one."""
+    """The block; whether lines right above were removed; the least level of hidden lines since the last shown one."""
     for above, k in pairwise([-1, *ops.shown] if snippet.has_markers else ()):
         if (first := ops[above + 1].original_line) is not None and k > above + 1:
             hidden = min(hidden, int(facts.levels[first : first + k - above - 1].min()))
             is_cut = False
         if (i := ops[k].update_line) is not None and i not in block_of:
-            continue  # A blank line beside a marker.
+            continue  # This is a blank line beside a marker.
         b = at if i is None else block_of[i]
         level = facts.reading.marker_indent(snippet.blocks[b].gap_before) if b != at else None
         if level is not None:
@@ -536,8 +545,8 @@ def _of_gaps(facts: SnippetFacts, ops: Merge) -> Features:
 
 
 def _of_blocks(reading: ReadSnippet, ops: Merge) -> Features:
-    """Return the blocks of the snippet: how rare the file's lines are that hold a change, and the shown lines that the
-    reading overrides although nothing changes in their block and the next."""
+    """Return features of the snippet's blocks: how rare their lines of the file are, if they change anything; and how
+    many shown lines the reading overrides although their block and the next one change nothing."""
     block_of = {i: b for b, i in reading.visible}
     n_blocks = len(reading.snippet.blocks)
     changed, overridden = [False] * (n_blocks + 1), [0] * (n_blocks + 1)
@@ -558,8 +567,8 @@ def _of_blocks(reading: ReadSnippet, ops: Merge) -> Features:
 
 
 def _of_shown_lines(reading: ReadSnippet, ops: Merge, shown: Sequence[str]) -> Features:
-    """Return how many shown lines the reading leaves unused, and how many file lines it keeps in other words than
-    shown."""
+    """Return how many shown lines the reading leaves unused, and how many lines it keeps although they are shown
+    differently."""
     used = {ops[k].update_line for k in ops.shown}
     unused = [i for _, i in reading.visible if i not in used and not is_closer(reading.texts[i])]
     both = (ops[k] for k in ops.shown if ops[k].kind == "both")

@@ -1,7 +1,7 @@
-"""The question that an edit in doubt asks: which of its readings is meant.
+"""Words the question that a doubtful edit asks: which of its readings is meant?
 
-Agents (`mcp.tool`) and people at a terminal (`commands.apply`) see the same readings, as short diffs.  It imports
-only `types`, so that a command that asks a server stays light.
+Agents (`mcp.tool`) and people at a terminal (`commands.apply`) see the same readings, as short diffs.  This module
+imports only `types`, so that a command that asks a server starts fast.
 """
 
 from __future__ import annotations
@@ -12,32 +12,35 @@ from collections.abc import Sequence
 from apply_service.types import OtherReading
 
 MAX_SHOWN, MAX_EQUAL = 3, 5
-"""The most readings that are shown, and the most where they are about as likely as the first, as equal places are."""
+"""The most readings that are shown; and the most if they are about as likely as the first one."""
 NEARLY = 0.9
 """The share of the first one's chance from which on a reading is about as likely."""
 MAX_LINES, MAX_COLUMNS = 24, 200
-"""Of the diff of one reading."""
+"""The most lines of a reading's diff that are shown, and the most characters of a line."""
 MAX_SCOPE = 60
-"""Characters that are shown of the line that opens a scope."""
+"""The most characters that are shown of the line that opens a scope."""
 _HUNK = re.compile(r"^@@ -(\d+)[^\n]*\n", re.MULTILINE)
 
 
 def in_words(chance: float) -> str:
-    """Return the chance in words, such as `93% sure`; never 0%.  Rounded down: in words, too, it is below a
-    threshold."""
+    """Return the chance in words, such as `93% sure`; never 0%.  It is rounded down, so that it stays below a
+    threshold in words too."""
     return f"{min(99, max(1, int(100 * chance + 1e-9)))}% sure"
 
 
 def shown_readings(readings: Sequence[OtherReading]) -> Sequence[OtherReading]:
-    """Return the readings that a question shows, of all that there are, the answer's own first."""
+    """Return the readings that a question shows.  `readings`: all of them, the answer's own first."""
     n_equal = sum(one.probability >= NEARLY * readings[0].probability for one in readings)
     return readings[: max(MAX_SHOWN, min(n_equal, MAX_EQUAL))]
 
 
 def short_diff(diff: str, original: str = "") -> list[str]:
-    """Return the lines of a file's unified diff, without the file's names, with one unchanged line around each hunk's
-    changes and the line of the `original` that opens the scope around it: equal places differ in nothing else.  Long
-    lines are cut, and of a long diff the last lines are left out and counted."""
+    """Return the lines of a file's unified diff, without the names of the files.
+
+    Each hunk has one unchanged line around its changes, and names the line of `original` that opens the scope around
+    it, because equal places differ in nothing else.  Long lines are cut.  The last lines of a long diff are left out
+    and counted.
+    """
     shown: list[str] = []
     file = original.splitlines()
     _, *parts = _HUNK.split(diff)
@@ -54,7 +57,7 @@ def short_diff(diff: str, original: str = "") -> list[str]:
 
 
 def _scope_above(lines: Sequence[str], at: int) -> str:
-    """Return the nearest line above line `at` that is indented less; "" where there is none."""
+    """Return the nearest line above line `at` that is indented less; empty if there is none."""
 
     def margin(line: str) -> int:
         return len(line) - len(line.lstrip())

@@ -1,6 +1,7 @@
-"""What makes a reading less sure than its features say: where the chooser has seen too little, or learns it too late.
+"""Finds risks: reasons why a reading is less sure than its features say.
 
-Each risk is a feature, and a reason in words.  Knows finished merges and what words say about them.
+They concern edits of which the chooser has seen too few, and facts that it does not see.  Each risk is a feature, and a
+reason in words.  This module knows finished merges, and what words say about them.
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ from apply_service.text.lines import header_name, is_attached, is_branch, new_de
 from apply_service.types import Merge
 
 NOWHERE = 0.25
-"""At most, for a snippet of which the file has no line and no definition, without a marker and without a word about
-where it goes; and where the prose above it orders what can't be done."""
+"""The highest probability of two kinds of readings.
+
+In the first, the snippet has no line and no definition of the file, no marker, and no words about its place.  In the
+second, the prose above the snippet orders something that can't be done, or that the reading does not do.
+"""
 NOT_TOLD = "the file has no line of the snippet, and nothing says where the code goes"
 ORDER_IGNORED = "what the prose says to do could not be carried out"
 ORDER_DONE = "words, not code, say a part of the edit: where code goes or what is removed"
 UNSURE = 0.95
-"""At most, for a reading with one of SELDOM, and where prose orders more than a place."""
+"""The highest probability of a reading with one of SELDOM, or of one whose prose orders more than a place."""
 RISKS = ("nowhere", "ordered", "replaces_beside", "loses_branch", "same_body", "may_leave", "ignored_note")
-"""What makes a reading less sure than its other features say; each is a feature."""
+"""All risks.  Each is a feature."""
 SELDOM = frozenset(RISKS) - {"nowhere", "ordered"}
-"""Risks that the chooser has seen too few edits with, or more than one in a hundred of them wrong."""
+"""Risks of which the chooser has seen too few edits, or of which more than one in a hundred was wrong."""
 BESIDE = "which the snippet does not show, and may be meant to stand beside it"
 
 
@@ -33,15 +37,15 @@ class Said(NamedTuple):
     """What words beside the snippet say about a reading."""
 
     orders: bool = False
-    """They say what to do with the code."""
+    """Whether the words say what to do with the code."""
     only_places: bool = True
-    """They say no more than where it goes."""
+    """Whether they say no more than where it goes."""
     is_ignored: bool = False
-    """The reading does not do what they order, or nothing can."""
+    """Whether the reading does not do what they order, or nothing can."""
     leaves: str | None = None
-    """What they say may be removed, and stays."""
+    """The name of something that may be removed, as they say, but stays."""
     ignored_note: str | None = None
-    """A comment that says that something was removed, where nothing is."""
+    """A comment that announces a removal, although the reading removes nothing there."""
 
 
 def find_risks(
@@ -73,7 +77,7 @@ def find_risks(
 
 
 def most_likely(risks: Iterable[str], said: Said) -> float:
-    """Return the most that the probability of a reading with these risks may be."""
+    """Return the highest probability that a reading with these risks may have."""
     if "nowhere" in risks or said.is_ignored:
         return NOWHERE
     return UNSURE if SELDOM.intersection(risks) or not said.only_places else 1.0
@@ -86,12 +90,12 @@ def _is_nowhere(known: Mapping[str, float], ops: Merge) -> bool:
 
 
 def _head(line: str) -> str:
-    """Tell what the line defines; "" if it opens no definition."""
+    """Return what the line defines; empty if it opens no definition."""
     return header_name(line) or (line.partition("{")[0].strip() if "{" in line else "")
 
 
 def _same_body(reading: ReadSnippet, ops: Merge) -> tuple[str, str] | None:
-    """Return the header of a definition that stays without being shown, and that of a new one with the same body."""
+    """Return the header of a hidden definition that stays, and the header of a new one with the same body."""
     for start, stop in ops.changed:
         new = [op.text for op in ops[start:stop] if op.kind == "take"]
         for span in new_definitions(new, ()):
@@ -105,7 +109,7 @@ def _same_body(reading: ReadSnippet, ops: Merge) -> tuple[str, str] | None:
 
 
 def _lost_branch(ops: Merge) -> str | None:
-    """Return the first branch (`else if`, `elif`, `when`) that goes without a new one in its place, right above hidden
+    """Return the first branch (`else if`, `elif`, `when`) that is removed without a replacement, right above hidden
     lines."""
     for start, stop in ops.changed:
         gone, new = (

@@ -1,7 +1,7 @@
-"""Comments of a snippet that speak about the edit: where the code below goes, what it replaces, what is removed.
+"""Finds directives: comments of a snippet about where the code below goes, what it replaces, or what is removed.
 
-Finds them and tells them from comments that belong into the file.  Whether what they name stands in the file is looked
-up; where it stands is found by `place`.
+It tells them from comments that belong in the file.  For this it looks up whether the file has what they name; `sites`
+finds out where.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MAX_TEXT = 400
 MAX_LINES = 6
 MIN_SCORE = 2.45
 MIN_AMONG_OTHERS = 1.7
-"""For a comment in a snippet that has a directive without doubt."""
+"""The least score of a comment in a snippet that has a sure directive."""
 MIN_TOLD = 1.5
-"""For a sentence to the merger beside code of which the file has nothing."""
+"""The least score of a sentence to the merger, beside code that is new to the file."""
 MAX_SOUGHT = 300_000
-"""Directives times lines of the file: with more, none is carried out, as each is sought in the whole file."""
+"""The most directives times lines of the file: with more, no directive is carried out, as the search takes long."""
 
 _SIGNS = {
     "hash": re.compile(r"^\s*#+(?![!\[])\s*(?P<text>.*)$"),
@@ -62,7 +62,7 @@ _AGAIN = re.compile(
     re.IGNORECASE,
 )
 _SAME = re.compile(r"^(?:the )?same as\b", re.IGNORECASE)
-"""As a directive above says; without one it says nothing."""
+"""The words refer to the directive above; without one they mean nothing."""
 _DOCUMENTS = re.compile(r"^\s*(?:///|//!|/\*\*|\*)")
 _PERSONAL = re.compile(r"^(?:to-?do|fixme|xxx|hack|note|see)\b|\b(?:we|we've|our|us|you|i'm)\b", re.IGNORECASE)
 _HEAD = re.compile(r"^(?:in |on |under |inside )?(?:the )?[^\s:—]+(?: [^\s:—]+){0,3}?(?::| —| –) ", re.IGNORECASE)
@@ -72,33 +72,33 @@ _LEAD_IN = re.compile(
     r"(?:then|next|finally|also|first|now|second|last), )*(?=[A-Za-z`\"']))",
     re.IGNORECASE,
 )
-"""What joins a directive to the others: a number, "then"."""
+"""Words that join a directive to others: a number, "then"."""
 _OPEN_END = re.compile(
     r"(?:^|\s)(?:the|an?|this|its?|after|before|of|in|with|and|or|to|from|by|between|for|on|at|into)$", re.I
 )
-"""A word that a sentence does not end with."""
+"""A word that can't end a sentence."""
 _DELETES_FIRST = re.compile(
     r"(?P<deletion>(?:remove|delete|drop) .+?),? (?:and|then|and then) (?=(?:replace|change|update) )", re.IGNORECASE
 )
-"""Two directives in one: what goes, and what is changed."""
+"""Two directives in one sentence: a removal, then a change."""
 _DOTS = re.compile(r"^(?:\.{3}|…)\s*(?:(?:existing|other|rest of(?: the)?) \w+|unchanged)?[\s,;:(–—-]*", re.IGNORECASE)
 _SPEAKING = (Relation.TARGET, Relation.GONE, Relation.AFTER, Relation.BEFORE, Relation.WITHIN)
 _NOTES = (Role.FENCE, Role.ELSEWHERE, Role.FILE_NAME, Role.BLANK)
 
 
 class Directive(NamedTuple):
-    """A comment that speaks about the edit, with the code it speaks of."""
+    """A comment about the edit, and the code that it is about."""
 
     lines: tuple[int, ...]
     """Update line numbers of the comment."""
     text: str
-    """Its words, comment signs off."""
+    """Its words, without comment signs."""
     block: tuple[int, ...]
     """Update line numbers of the code, from its first to its last visible line; may be empty."""
 
 
 def comment_text(line: str, language: str | None) -> str | None:
-    """Return the words of a line that is nothing but a comment; None for another line."""
+    """Return the words of a line that is only a comment; None for another line."""
     if len(line) > MAX_TEXT:
         return None
     kinds = ("slash",) if language in _C_LIKE else _OF.get(language or "", tuple(_SIGNS))
@@ -109,26 +109,26 @@ def comment_text(line: str, language: str | None) -> str | None:
 def find_directives(
     original: Sequence[str], update: Sequence[str], *, language: str | None, path: str | None
 ) -> list[Directive]:
-    """Return the directives of a snippet, in order, each with the code up to the next one (or the next marker)."""
+    """Return the directives of a snippet, in order, each with the code up to the next directive or marker."""
     roles = classify(update, original, language=language, path=path)
     texts = _comment_texts(update, language)
     known = {line.strip() for line in original}
     lower = "\n".join(original).lower()
     is_free = [i == 0 or roles[i - 1] is not Role.CONTENT for i in range(len(update))]
-    """Whether no line of code stands right above."""
+    """Whether no code stands right above each line."""
     scores = [0.0] * len(update)
     for i, text in enumerate(texts):
         if text and roles[i] not in _NOTES and update[i].strip() not in known and not _DOCUMENTS.match(update[i]):
             is_apart = i + 1 == len(update) or roles[i + 1] is Role.BLANK
             scores[i] = judge(text, lower, stands_free=is_free[i], is_apart=is_apart)
-            # Documentation begins with the name that the next line declares.
+            # A documentation comment begins with the name that is declared below.
             below = (line for line in update[i + 1 : i + 12] if line.strip() and not _SIGNS["slash"].match(line))
             name = header_name(next(below, ""))
             scores[i] -= 2.0 * (name == text.split(" ", 1)[0] and not text.startswith(f"{name}:"))
     orders = _orders(update, roles)
     others = [scores[i] for i, role in enumerate(roles) if role not in (*_NOTES, Role.DELETION)]
     if not orders and others and max(others) < MIN_SCORE:
-        # Notes of deletion between code: they speak of the lines around them.
+        # All are deletion notes between code, about the lines around them.
         return []
     enough = MIN_SCORE if max(scores, default=0.0) < MIN_SCORE else MIN_AMONG_OTHERS
     found: list[range] = []
@@ -153,7 +153,7 @@ def find_directives(
         is_bare = lines.start in orders and list(roles[lines.stop : lines.stop + 2]) == [Role.FENCE] * 2
         start = stop if is_bare else next((i for i in range(lines.stop, stop) if roles[i] not in skipped), stop)
         for i in range(start, stop):
-            # Lines are left out; but dots as the only statement of a body are code.
+            # A marker ends the code, unless its dots are the only statement of a body.
             is_body = texts[i] is None and update[i - 1].rstrip().endswith(":")
             if roles[i] in (Role.FENCE, Role.ELSEWHERE) or (roles[i] is Role.MARKER and not is_body):
                 stop = i
@@ -169,15 +169,15 @@ def find_directives(
 
 
 def _orders(update: Sequence[str], roles: Sequence[Role]) -> dict[int, str]:
-    """Return the orders between fences, by their lines.  One above a part with a marker only tells what that part
-    shows."""
+    """Return the orders between fences, by line number.  An order above a part with a marker only tells what the part
+    shows, so it is left out."""
     found = {i: update[i].strip().rstrip(":*_") for i, role in enumerate(roles) if role is Role.ELSEWHERE}
     stops = [*found, len(update)][1:]
     return {i: text for (i, text), stop in zip(found.items(), stops, strict=True) if Role.MARKER not in roles[i:stop]}
 
 
 def _comment_texts(update: Sequence[str], language: str | None) -> list[str | None]:
-    """Return the words of each line that is a comment, or stands in one that goes over several lines."""
+    """Return the words of each line that is a comment or a part of one; None for all other lines."""
     texts: list[str | None] = []
     closing = ""
     for line in update:
@@ -193,7 +193,7 @@ def _comment_texts(update: Sequence[str], language: str | None) -> list[str | No
 
 
 def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: int, known: set[str]) -> int:
-    """Return one past the last line of the directive: it goes on while its sentence does."""
+    """Return one past the last line of the directive, which ends with its sentence."""
     end = start + 1
     while end < len(update) and end - start < MAX_LINES:
         above, text = texts[end - 1] or "", texts[end]
@@ -213,7 +213,7 @@ def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: in
 
 
 def _joined(texts: Sequence[str]) -> str:
-    """Return the text as one line, without the dots (and brackets) of a marker around it."""
+    """Return the text as one line, without the dots and brackets of a marker around it."""
     text = " ".join(texts).strip()
     match = _DOTS.match(text)
     if match is not None:
@@ -224,7 +224,7 @@ def _joined(texts: Sequence[str]) -> str:
 
 
 def _completed(directives: Sequence[Directive]) -> list[Directive]:
-    """Return the directives with what they take from those above: "same in save()", and a scope told once for all."""
+    """Return the directives, completed from those above: "same in save()", or a scope named once for several."""
     found: list[Directive] = []
     scope: Directive | None = None
     is_used = False
@@ -247,15 +247,16 @@ def _completed(directives: Sequence[Directive]) -> list[Directive]:
 
 
 def judge(text: str, lower: str, *, stands_free: bool, is_apart: bool = False, is_told: bool = False) -> float:
-    """Return how much a comment's words speak of the edit and of what stands in the file (its text in small letters).
+    """Return a score of how much a comment's words speak about the edit and about things in the file.
 
-    `is_apart`: no line stands right below.  `is_told`: it is no comment, but a sentence to the merger.
+    `lower`: the file's text in lower case.  `stands_free`: no code stands right above.  `is_apart`: no line stands
+    right below.  `is_told`: the text is no comment, but a sentence to the merger.
     """
     text = _joined([text])
     words = read_words(text, lambda phrase: phrase.lower() in lower)
     does = words.replaces or words.deletes or words.inserts
     named = []
-    """What may stand in the file: as it is written, up to dots or brackets, or part by part (`jobs.test.steps`)."""
+    """Whether the file has each thing named: as written, up to dots or brackets, or by parts (`jobs.test.steps`)."""
     for mention in words.mentions:
         first = re.split(r"\.{3}|…|\(", mention.text.lower())[0].strip()
         parts = [part for part in re.split(r"\.|->|::|>|/", first) if part]

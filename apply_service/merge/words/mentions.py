@@ -1,7 +1,7 @@
-"""What a directive speaks of: the things named in its words, and how the code stands to each.
+"""Reads the words of a directive: which things they name, and how the code relates to each of them.
 
-Things are names, quoted text, sorts of code and edges.  Whether a phrase stands in the file is asked of the caller;
-where it stands is found by `layout`.
+Things are names, quoted text, sorts of code, and edges.  The caller tells whether the file has a phrase; `outline`
+finds where it is.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ MAX_PHRASE = 6
 
 
 class Relation(StrEnum):
-    """How the code stands to a thing that its directive names."""
+    """How the code relates to a thing that its directive names."""
 
     SUBJECT = "subject"
-    """It is the thing, or nothing is known."""
+    """The code is the thing, or its relation is unknown."""
     TARGET = "target"
     GONE = "gone"
     KEPT = "kept"
@@ -29,45 +29,45 @@ class Relation(StrEnum):
     BEFORE = "before"
     WITHIN = "within"
     UNTIL = "until"
-    """The thing ends a stretch that begins with the one named before it."""
+    """The thing ends a stretch that begins with the thing named before it."""
     SHORT_OF = "short of"
-    """The thing is the first behind such a stretch."""
+    """The thing is the first one after such a stretch."""
 
 
 class Mention(NamedTuple):
-    """One thing named.  `kind`: code, words, sort, edge or line; `sort`: of which sort it is said to be."""
+    """One thing named.  `kind`: code, words, sort, edge or line.  `sort`: the sort of code that the words call it."""
 
     text: str
     relation: Relation
     kind: str
     sort: str = ""
     ordinal: int = 0
-    """1 for the first, -1 for the last; 0 where none is said."""
+    """1 for the first, -1 for the last; 0 if the words give no number."""
     number: int = 0
 
 
 @dataclass(slots=True)
 class Words:
-    """A directive's words, understood one by one."""
+    """The meaning of a directive's words."""
 
     mentions: list[Mention] = field(default_factory=list)
     replaces: bool = False
     inserts: bool = False
     deletes: bool = False
     head_only: bool = False
-    """Only a signature, header or opening tag is shown."""
+    """Whether only a signature, header or opening tag is shown."""
     keeps_rest: bool = False
     one_line: bool = False
-    """It speaks of one line that is replaced."""
+    """Whether it is about one line that is replaced."""
     whole: bool = False
     body: bool = False
-    """It replaces the body of what is named."""
+    """Whether it replaces the body of the thing named."""
     blank: bool | None = None
-    """Whether it asks for a blank line around the block, or for none."""
+    """Whether it asks for a blank line around the block, or for none; None if it says neither."""
     meta: int = 0
-    """How many words speak of the edit rather than of the program."""
+    """The number of words about the edit, not about the program."""
     unknown: int = 0
-    """How many words are neither understood nor small words of the language."""
+    """The number of words that are neither understood nor common."""
 
 
 _TOKEN = re.compile(
@@ -121,7 +121,7 @@ _ITEMS = _set(
     "attribute case test parameter argument child import section"
 )
 _KINDS = _set("class struct interface trait enum module function method")
-"""What follows such a word is a name."""
+"""Words that a name follows."""
 _SORTS = {
     "import": "import", "imports": "import", "requires": "import", "include": "import", "includes": "import",
     "decorator": "decorator", "decorators": "decorator", "annotation": "decorator", "docstring": "docstring",
@@ -156,16 +156,17 @@ _STOP = _set(
     "gone away stay stays left keep please finally"
 )
 GENERAL = _STOP | _META | _ITEMS | _KINDS
-"""Words that name nothing: small words of the language, and words for parts of any program."""
+"""Words that name nothing: common words, and words for parts of any program."""
 SORTS = _set(
     "route endpoint command rule job option dependency package target const variable service button link column index "
     "helper util require include unused deprecated legacy obsolete"
 )
-"""Words that say of what kind a thing is, unless they are its name."""
+"""Words for the kind of a thing, unless they are its name."""
 
 
 class _WordReader:
-    """Reads the words from left to right; a connective ("before", "in", "replaces") gives what follows its relation."""
+    """Reads the words from left to right.  A connective ("before", "in", "replaces") sets the relation of what
+    follows."""
 
     def __init__(self, text: str, stands: Callable[[str], bool]) -> None:
         self.text, self.stands = text, stands
@@ -173,12 +174,12 @@ class _WordReader:
         self.words = Words()
         self.relation = Relation.SUBJECT
         self.between = False
-        """"between" was said, its "and" is to come."""
+        """Whether "between" was read, and its "and" was not."""
         self.is_stretch = False
-        """"from" was said, "to" is to come."""
+        """Whether "from" was read, and "to" was not."""
         self.ordinal = self.count = 0
         self.clause = self.sentence = 0
-        """Where the mentions of this clause, and of this sentence, begin."""
+        """The numbers of the first mention of this clause, and of this sentence."""
         self.verb = 0
         """Index after the token of the last verb."""
         self.stack: list[tuple[Relation, int]] = []
@@ -186,13 +187,13 @@ class _WordReader:
         """Index after the token of the last mention."""
 
     def low(self, i: int) -> str:
-        """Return a name or sign in small letters; "" for code and quotes."""
+        """Return a name or sign in lower case; empty for code and quotes."""
         if not 0 <= i < len(self.tokens) or self.tokens[i].lastgroup not in ("name", "sign"):
             return ""
         return self.tokens[i][0].strip().lower()
 
     def add(self, kind: str, text: str, end: int, *, sort: str = "", ordinal: int = 0) -> int:
-        """Adds a mention; `end`: index after its last token."""
+        """Add a mention and return `end`, the index after its last token."""
         counted = (0, 0) if kind == "edge" else (self.ordinal, self.count)
         self.words.mentions.append(Mention(text, self.relation, kind, sort, ordinal or counted[0], counted[1]))
         self.ordinal = self.count = 0
@@ -200,7 +201,7 @@ class _WordReader:
         return end
 
     def turn(self, relation: Relation, start: int) -> bool:
-        """Gives the subjects from `start` on another relation."""
+        """Change the relation of the subjects from mention `start` on, and tell whether there were any."""
         mentions, turned = self.words.mentions, False
         for k in range(start, len(mentions)):
             is_second_sort = turned and mentions[k].kind == "sort" and relation is Relation.GONE
@@ -213,7 +214,7 @@ class _WordReader:
         self.relation, self.clause = relation, len(self.words.mentions)
 
     def step(self, i: int) -> int:
-        """Reads the token, and those that go with it; gives the index after them."""
+        """Read token `i` and the tokens that belong to it, and return the index after them."""
         token, low, above, words = self.tokens[i], self.low(i), self.low(i - 1), self.words
         if token.lastgroup == "sign":
             self.sign(i, low)
@@ -271,7 +272,7 @@ class _WordReader:
         self.ordinal = self.count = 0
 
     def connective(self, i: int, low: str) -> int:
-        """Return how many tokens a connective of several words takes; 0 where there is none."""
+        """Return how many tokens a connective of several words takes; 0 if there is none."""
         one = self.low(i + 1)
         for relation, said in _JOINED:
             if [self.low(k) for k in range(i, i + len(said))] == said:
@@ -292,9 +293,9 @@ class _WordReader:
         return 0
 
     def small_word(self, i: int, low: str) -> bool:
-        """Return what a word of the language changes; False: it is none.
+        """Apply a common word's meaning, and tell whether the word is one.
 
-        Over 60 lines: a list of decisions whose order is what it says.
+        This function is longer than 60 lines because it is a list of decisions in a fixed order.
         """
         words, above, below = self.words, self.low(i - 1), self.low(i + 1)
         if low == "between":
@@ -398,7 +399,8 @@ class _WordReader:
                 words.mentions.append(Mention(low, Relation.SUBJECT, "edge", ordinal=ordinal))
 
     def sort(self, i: int, low: str) -> None:
-        """Read a word for a sort of code: said of the thing named right before it, or itself what is named."""
+        """Read a word for a sort of code: it describes the thing named right before it, or is itself the thing
+        named."""
         sort = _SORTS.get(low, low)
         if sort == "docstring" and self.low(i - 1) != "with" and self.relation is Relation.SUBJECT:
             self.relation, self.words.replaces = Relation.TARGET, True
@@ -410,7 +412,7 @@ class _WordReader:
         self.add("sort", low, i + 1, sort=sort, ordinal=ordinal)
 
     def phrase(self, i: int) -> int:
-        """Return the longest run of words that stands in the file."""
+        """Read the longest run of words from token `i` on that the file has, and return the index after it."""
         first, low, above = self.tokens[i], self.low(i), self.low(i - 1)
         is_beside = self.relation in (Relation.AFTER, Relation.BEFORE)
         may_stand_above = _AFTER | _BEFORE | _KINDS
@@ -435,7 +437,7 @@ class _WordReader:
 
 
 def read_words(text: str, stands: Callable[[str], bool]) -> Words:
-    """Return what a directive's text says; `stands` tells whether a phrase is in the file."""
+    """Return the meaning of a directive's text; `stands` tells whether the file has a phrase."""
     reader = _WordReader(text, stands)
     i = 0
     while i < len(reader.tokens):

@@ -1,7 +1,7 @@
-"""Whether a reading does what the prose above the code orders ("Replace the last line of `start` with:").
+"""Tells whether a reading does what the prose above the code orders ("Replace the last line of `start` with:").
 
-A comment in a snippet may be one of the program's, so the chooser weighs it.  An order in prose is said to the merger
-alone: a reading that does something else is none.
+A comment in a snippet may belong to the program, so the chooser weighs it.  But an order in prose is meant for the
+merger alone, so a reading that does something else is wrong.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from apply_service.text.paths import is_path, is_same_file
 from apply_service.types import LineOp
 
 SLACK = 1.0
-"""How much less than the best place a reading may agree with the words."""
+"""How much worse than the best place the changed place may agree with the words."""
 
 MIN_KNOWN = 6
-"""The letters and digits that a line of the code needs to show a place."""
+"""The least number of letters and digits of a line of code that can show a place."""
 
 
 def find_orders(
@@ -33,8 +33,7 @@ def find_orders(
     path: str | None,
     instruction: str = "",
 ) -> list[Order]:
-    """Return the orders between the fences of the update; else the one in the instruction, with the whole snippet as
-    its code.
+    """Return the orders between the fences of the update, or else the one in the instruction, about the whole snippet.
 
     A snippet with markers shows its place itself.  An order to replace the file itself says nothing about a place.
     """
@@ -54,7 +53,7 @@ def find_orders(
 
 
 def adds_to_file(instruction: str, path: str | None) -> bool:
-    """Tell whether the one sentence says no more of a place than to add the code to the file at `path`."""
+    """Tell whether the instruction is one sentence that only says to add the code to the file at `path`."""
     lines = [line for line in instruction.split("\n") if line.strip()]
     if len(lines) != 1 or not is_order(lines[0]):
         return False
@@ -71,18 +70,18 @@ class Order:
         self._search = Search(FileOutline(original, language), directive, update)
         finder, words = self._search.finder, self._search.words
         self.named = [m for m in finder.spans if m.relation in (Relation.TARGET, Relation.GONE)]
-        """What it says gives way to the code."""
+        """The things that it removes or replaces."""
         is_found = any(map(finder.spans.get, self.named))
         self.is_unclear = (words.replaces or words.deletes) and bool(self.named) and not is_found
         self.is_unclear = self.is_unclear or (words.body and not self._search.bodies)
-        """It is about something that the file does not have."""
+        """Whether it concerns something that the file does not have."""
         self.says_nothing = words.inserts and not (any(finder.spans.values()) or finder.edges)
-        """It names nothing that the file has, and no place ("Add a check:")."""
+        """Whether it names no place and nothing that the file has ("Add a check:")."""
         edges = {line.strip() for line in (*self._search.solid[:1], *self._search.solid[-1:])}
         says = {text for text in edges if sum(map(str.isalnum, text)) >= MIN_KNOWN}
         is_loose = not any(line.strip() in says for line in original)
         self.only_places = words.inserts and not (words.replaces or words.deletes) and is_loose
-        """It alone says where the code goes: nothing in the code does."""
+        """Whether it says only where the code goes, and no line of the code shows that."""
         ranked = [] if self.is_unclear else self._search.ranked()
         self._wanted = self._search.agree(ranked[0][1])[0] - SLACK if ranked else None
         sites = [site for score, site, _ in ranked if score >= ranked[0][0] - SLACK]
@@ -90,7 +89,7 @@ class Order:
         self._may_go = {j for site in (*sites, *spans) for j in range(*site)}
 
     def is_followed(self, ops: Sequence[LineOp]) -> bool:
-        """Tell whether the merge changes the file about where the order says, in the way it says."""
+        """Tell whether the merge changes the place that the order names, in the way that it names."""
         gone = {op.original_line for op in ops if op.kind == "drop" and op.text.strip()}
         if self._wanted is None or not self._may_go.issuperset(gone):
             return False
@@ -99,7 +98,7 @@ class Order:
 
 
 def _site(ops: Sequence[LineOp], kinds: Sequence[str]) -> Site | None:
-    """Return the original lines from the first to the last operation of these kinds; None without any."""
+    """Return the original lines from the first to the last operation of these kinds; None if there are none."""
     at, found = 0, []
     for op in ops:
         start = op.original_line if op.original_line is not None else at

@@ -1,7 +1,7 @@
-"""A file as a directive sees it: units of lines, and where the things stand that the directive names.
+"""Outlines a file for directives: finds units of lines, and the places of the things that a directive names.
 
-Units are statements, definitions, entries and paragraphs with what is nested in them, as ranges of lines: by the scopes
-of the grammar where it knows one, by indentation and brackets elsewhere.  Nothing is placed here.
+Units are statements, definitions, entries and paragraphs, with everything nested in them, as ranges of lines.  They
+come from the grammar's scopes, or from indentation and brackets if there is no grammar.  Nothing is placed here.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _BEGINS = {
     "constructor": r"(?:async )?(?:def __init__|constructor\b)",
     "loop": r"(?:(?:async |await )?for(?:each)?|while|loop|until|do)\b|.{1,80}\.(?:forEach|each)\b",
 }
-"""How a line of a sort begins that does not begin with the sort's own name."""
+"""How lines of a sort begin, if not with the sort's own name."""
 _DECLARED = r"(?:(?:const|let|var|val|type|final|static|export|default|self\.|this\.)\s*)*"
 MAX_LINE = 2000
 MAX_SPANS = 10
 MAX_STATEMENT = 30
-"""Lines of a statement that the words may quote in part."""
+"""The most lines of a statement that the words may quote in part."""
 _LAST_COMMA = re.compile(r",([\])}])")
 MAX_LINES = 200
-"""Lines that hold a mention, at most so many are looked at."""
+"""The most lines with a mention that are looked at."""
 
 
 class FileOutline:
-    """The lines of a file, and which of them belong together."""
+    """The lines of a file, and their grouping into units."""
 
     def __init__(self, lines: Sequence[str], language: str | None) -> None:
         self.lines, self.language = lines, language
@@ -60,7 +60,7 @@ class FileOutline:
         self.is_prose = language in ("markdown", "text", "rst")
         self.text = "\n".join(lines).lower()
         self.starts = list(accumulate((len(line) + 1 for line in self.text.split("\n")), initial=0))
-        """Where each line begins in `text`."""
+        """The offset of each line in `text`."""
         self._units: dict[int, tuple[int, int]] = {}
         self._around: dict[int, list[tuple[int, int]]] = {}
         self._at_line: dict[int, Scope] = {}
@@ -71,7 +71,7 @@ class FileOutline:
     # -- lines -----------------------------------------------------------------------------------------------------
     @cached_property
     def indents(self) -> list[int]:
-        """Columns before the first character of each line; many for a blank one."""
+        """The columns before the first character of each line; a large number for a blank line."""
         return [indent_of(line) if line.strip() else 1000 for line in self.lines]
 
     @cached_property
@@ -85,14 +85,14 @@ class FileOutline:
         return self.before_blanks(len(self.lines))
 
     def before_blanks(self, line: int) -> int:
-        """`line`, moved up over blank lines."""
+        """Return `line`, moved up over blank lines."""
         while line > 0 and not self.lines[line - 1].strip():
             line -= 1
         return line
 
     @cached_property
     def solid_from(self) -> list[int]:
-        """For each line (and the end) the first one with text from there on."""
+        """The first line with text from each line (and from the end) on."""
         found = [len(self.lines)]
         for j in range(len(self.lines) - 1, -1, -1):
             found.append(j if self.lines[j].strip() else found[-1])
@@ -103,7 +103,7 @@ class FileOutline:
         return list(accumulate((balance([line]) for line in self.lines), initial=0))
 
     def depth(self, start: int, end: int) -> int:
-        """Brackets that lines [start, end) open and do not close."""
+        """Return how many brackets lines [start, end) open and do not close."""
         return self._depths[end] - self._depths[start]
 
     def opens(self, line: int) -> bool:
@@ -123,7 +123,7 @@ class FileOutline:
         return levels
 
     def lines_with(self, phrase: str) -> Iterator[int]:
-        """Yield the lines that hold a phrase as whole words, small and capital letters alike."""
+        """Yield the lines that have a phrase as whole words, in upper or lower case."""
         wanted = " ".join(phrase.lower().split())
         at = 0
         while wanted and (at := self.text.find(wanted, at)) >= 0:
@@ -139,16 +139,16 @@ class FileOutline:
             yield line
 
     def holds(self, phrase: str) -> bool:
-        """Tell whether a phrase stands in the file as whole words."""
+        """Tell whether the file has a phrase as whole words."""
         return phrase.lower() in self.text and next(self.lines_with(phrase), None) is not None
 
     # -- units -----------------------------------------------------------------------------------------------------
     def scope_at(self, line: int) -> Scope | None:
-        """Return the outermost scope that begins with this line, or has its header here."""
+        """Return the outermost scope that begins with this line or has its header there."""
         return self._at_line.get(line)
 
     def scopes_named(self, name: str) -> list[Scope]:
-        """Return the scopes with that name, case regarded only where that leaves any."""
+        """Return the scopes with that name: in the same upper and lower case, or else in any."""
         same = [scope for scope in self.scopes if scope.name == name]
         return same or [scope for scope in self.scopes if scope.name.lower() == name.lower()]
 
@@ -173,7 +173,7 @@ class FileOutline:
         return start, end
 
     def chain(self, start: int, end: int) -> int:
-        """Return the end of a statement whose further branches (else, except, ...) follow."""
+        """Return the end of a statement together with its further branches (else, except, ...)."""
         while True:
             follows = end < len(self.lines) and self._goes_on(end)
             is_branch = follows and indent_of(self.lines[end]) == indent_of(self.lines[start])
@@ -188,7 +188,7 @@ class FileOutline:
         return _GOES_ON.match(self.lines[line][:MAX_LINE]) is not None
 
     def lead(self, start: int) -> int:
-        """Return the first of the decorators and comments right above."""
+        """Return the first of the decorators and comments right above a unit."""
         scope = self.scope_at(start)
         if scope is not None:
             return scope.lead_line
@@ -196,7 +196,7 @@ class FileOutline:
 
     @cached_property
     def parents(self) -> list[int]:
-        """For each line the nearest one above that is indented less; -1 for none."""
+        """The nearest line above each line that is indented less; -1 if there is none."""
         parents, stack = [], [(-1, -1)]
         for j, line in enumerate(self.lines):
             is_solid = bool(line.strip())
@@ -219,7 +219,7 @@ class FileOutline:
         return self._around[line]
 
     def body(self, start: int, end: int) -> tuple[int, int]:
-        """Return the lines of a unit less its header and its closing line."""
+        """Return the lines of a unit without its header and its closing line."""
         scope = self.scope_at(start)
         if scope is not None and scope.end_line == end and scope.body_start_line < scope.body_end_line:
             return scope.body_start_line, self.before_blanks(scope.body_end_line)
@@ -228,7 +228,7 @@ class FileOutline:
         return next(deeper, start + 1), self.before_blanks(last)
 
     def after_units(self, start: int, end: int, number: int) -> int:
-        """Return one past so many units from `start` on, not behind `end`."""
+        """Return one past the given number of units from `start` on, but at most `end`."""
         at = start
         for _ in range(number):
             begin = self.solid_from[at]
@@ -239,12 +239,12 @@ class FileOutline:
 
     @cached_property
     def first_import(self) -> int:
-        """The first import at the top, with what leads it; 0 for none."""
+        """The line of the first import at the top; 0 if there is none."""
         return next((j for j in range(self.last_import) if is_import(self.lines[j])), 0)
 
     @cached_property
     def last_import(self) -> int:
-        """One past the last import at the top; 0 for none."""
+        """One past the last import at the top; 0 if there is none."""
         found = 0
         for j, line in enumerate(self.lines):
             if is_import(line) and indent_of(line) == 0:
@@ -259,7 +259,7 @@ def _is_word(sign: str) -> bool:
 
 
 class MentionPlace(NamedTuple):
-    """A mention found: its line, the unit it opens or stands in, and how well it fits."""
+    """A place that a mention may mean: its line, the unit it opens or stands in, and how well it fits."""
 
     line: int
     start: int
@@ -268,7 +268,7 @@ class MentionPlace(NamedTuple):
 
 
 class Finder:
-    """The mentions of one directive, looked up in a file."""
+    """Looks up the mentions of one directive in a file."""
 
     def __init__(self, layout: FileOutline, text: str) -> None:
         self.layout = layout
@@ -317,14 +317,14 @@ class Finder:
                 spans = [s for s in spans if s.quality > 0.65]
             spans = sorted(spans, key=lambda span: -span.quality)[:most]
         if mention.ordinal and len(spans) > 1:
-            # The one that is counted; the others stay possible where counting may have been different.
+            # The mention's number picks one place; the others stay possible, as it may have been counted differently.
             spans = sorted(spans, key=lambda span: span.line)
             k = mention.ordinal - 1 if mention.ordinal > 0 else len(spans) - 1
             spans = [s._replace(quality=s.quality * (1.0 if i == k else 0.7)) for i, s in enumerate(spans)]
         return spans
 
     def _scopes_said(self, relation: Relation) -> list[tuple[int, int]]:
-        """Return the units with a body that mentions of a relation name."""
+        """Return the units with a body that the mentions of a relation name."""
         named = [(m, spans) for m, spans in self.spans.items() if m.relation is relation]
         found = [spans for m, spans in named if m.kind == "code"] or [spans for _, spans in named]
         return [(s.start, s.end) for spans in found for s in spans if s.quality > 0.7 and s.end > s.line + 1]
@@ -352,7 +352,7 @@ class Finder:
         is_path = re.search(r"\w(?:\.|->|::| > |/)\w", plain) is not None
         is_name = _PATH.fullmatch(plain) is not None
         if is_path and (not found or (is_name and not any(plain in layout.lines[j] for j in found))):
-            # A path: each name is looked for inside what the one before it names.
+            # This is a path: each name is looked for inside the thing that the previous name means.
             low, high, last = 0, len(layout.lines), None
             for name in _PATH_SIGN.split(plain):
                 inside = [self.span(j, self._prominence(j, name)) for j in layout.lines_with(name) if low <= j < high]
@@ -365,7 +365,7 @@ class Finder:
         return list(found.values())
 
     def _statements_with(self, parts: Sequence[str]) -> Iterator[int]:
-        """Yield the first lines of statements over several lines that have all parts, white space aside."""
+        """Yield the first lines of statements of several lines that have all parts, ignoring white space."""
         first = parts[0].split()[0]
         squeezed = ["".join(part.split()) for part in parts]
         for j, line in enumerate(self.layout.lines):
@@ -377,7 +377,8 @@ class Finder:
                     yield j
 
     def _prominence(self, line: int, text: str) -> float:
-        """Return how much a line is what the words name: it declares it, is it, begins with it, or only holds it."""
+        """Return how well a line fits the words: it declares them, equals them, begins with them, or only contains
+        them."""
         written = self.layout.lines[line].strip()
         name = header_name(self.layout.lines[line])
         if name is not None and name.lower() == text.lower():
@@ -400,13 +401,13 @@ class Finder:
             return comment_text(text, self.layout.language) is not None
         return re.match(_BEGINS.get(sort, rf"(?:\}}\s*)?{re.escape(sort)}\b"), text) is not None
 
-    # -- what is asked of them -------------------------------------------------------------------------------------
+    # -- questions about the mentions ------------------------------------------------------------------------------
     def by_relation(self, *relations: Relation) -> list[MentionPlace]:
         return [span for mention, spans in self.spans.items() if mention.relation in relations for span in spans]
 
     @cached_property
     def regions(self) -> list[tuple[int, int, int, float]]:
-        """What the mentions of scope enclose: header line, body, quality."""
+        """The header line, body (first line, end) and quality of each scope that a mention names."""
         found: dict[tuple[int, int], tuple[int, int, int, float]] = {}
 
         def add(line: int, start: int, end: int, quality: float) -> None:
@@ -426,7 +427,7 @@ class Finder:
 
     @cached_property
     def is_stretch(self) -> bool:
-        """Whether the words say where the stretch that gives way begins and where it ends."""
+        """Whether the words tell the beginning and the end of a stretch that is replaced or removed."""
         has_end = bool(self.by_relation(Relation.UNTIL, Relation.SHORT_OF))
         return has_end and bool(self.by_relation(Relation.TARGET, Relation.GONE))
 
@@ -435,23 +436,23 @@ class Finder:
         return [mention for mention in self.words.mentions if mention.kind == "edge"]
 
     def edge_of(self, edge: Mention, start: int, end: int) -> int:
-        """Return where a thing goes that shall be the first, second, ... or last in lines [start, end)."""
+        """Return the line for a thing that is to be the first, second, ... or last one in lines [start, end)."""
         return end if edge.ordinal < 0 else self.layout.after_units(start, end, edge.ordinal - 1)
 
     def after(self, span: MentionPlace) -> list[int]:
-        """Return where something after the span may go, the likeliest first."""
+        """Return the lines at which something after the span may go, the likeliest first."""
         ends = [self.layout.chain(span.start, span.end), span.end, span.line + 1]
         return list(dict.fromkeys([*ends, *(end for _, end in self.layout.enclosing(span.line)[:4])]))
 
     def before(self, span: MentionPlace) -> list[int]:
-        """Return where something before the span may go, the likeliest first."""
+        """Return the lines at which something before the span may go, the likeliest first."""
         starts = [self.layout.lead(span.start), span.start, span.line]
         around = (self.layout.lead(start) for start, _ in self.layout.enclosing(span.line)[:3])
         return list(dict.fromkeys([*starts, *around]))
 
     def worth(self, relation: Relation, span: MentionPlace) -> dict[int, float]:
-        """Return how well the places after (or before) a span agree with it, by the first line with text from there
-        on."""
+        """Return how well each place after (or before) a span agrees with the relation.  The key is the first line with
+        text from that place on."""
         key = (relation, span.start, span.line)
         if key not in self._worths:
             layout, found = self.layout, self._worths.setdefault(key, {})

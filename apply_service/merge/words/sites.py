@@ -1,8 +1,9 @@
-"""Where the code of a directive goes: candidate sites are scored by how they agree with what the directive says.
+"""Finds where the code of a directive goes: it scores candidate sites by how well they agree with the words.
 
-`Search` proposes insertions, replacements and deletions next to what the directive names, scores each, and writes the
-best ones: without lines that stand there already, re-indented, with blank lines as around it.  `place` gives the best
-ways to carry out one directive, `merge_placed` whole snippets that are made of directives.
+The code of a directive is called its block.  `Search` proposes insertions, replacements and deletions near the things
+that the words name, and scores them.  It writes the best ones: without lines that are there already, re-indented, and
+with blank lines as around it.  `place` returns the best ways to carry out one directive.  `merge_placed` returns merges
+of whole snippets that consist of directives.
 """
 
 from __future__ import annotations
@@ -36,32 +37,32 @@ from apply_service.text.markers import Role, classify
 from apply_service.types import LineOp
 
 MAX_WEIGHED = 60
-"""Candidates that are looked at closely, those that agree best with the words."""
+"""The most candidates that are scored in full; they are those that agree best with the words."""
 MAX_WRITTEN = 20
 MAX_PLACED = 4
 MIN_SCORE = 2.0
 IMPORT_SCORE = 2 * MIN_SCORE
 MAX_COMPARED = 1500
-"""Characters of a text that is compared with another."""
+"""The most characters of a text that is compared with another."""
 MAX_COUNTED = 400
-"""Lines of a site whose likeness to the block is told without the lines that go anyway."""
+"""The most lines of a site that is compared with the block without the lines that the words remove."""
 MAX_BETWEEN = 4
-"""Lines between two things that are replaced together."""
+"""The most lines between two things that are replaced together."""
 MAX_SAID = 60
-"""Characters of a directive that a reason quotes."""
+"""The most characters of a directive that a reason quotes."""
 MIN_ALIKE = 0.7
-"""The `likeness` from which on a line gives way to a block that is only told to stand beside another one."""
+"""The least `likeness` of lines that a block may replace, if words only put it beside something."""
 MAX_REPEATED = 8
-"""Lines of a block that may stand at its place already."""
+"""The most lines of a block that may be at its place already."""
 WEIGHTS = {
     Relation.TARGET: 3.0, Relation.GONE: 2.0, Relation.AFTER: 3.0, Relation.BEFORE: 3.0, Relation.WITHIN: 2.0,
     Relation.UNTIL: 2.0, Relation.SHORT_OF: 2.0,
 }  # fmt: skip
 LESS_INSIDE = 0.05
 SURELY_NAMED = 0.8
-"""The quality of a place that a mention may not mean otherwise."""
+"""The least quality of a place that a mention surely means."""
 BODY_WORTH = 4.0
-"""How much more the body that gives way is worth than a part of it."""
+"""How much higher a replaced whole body scores than a part of it."""
 _BESIDE = (Relation.AFTER, Relation.BEFORE)
 _LABEL = re.compile(r"""\s*(?:[-*]\s+)?["']?(?P<name>[\w.$@-]{2,80})["']?\s{0,8}[:=(]""")
 _OPEN_TAG = re.compile(r"\s*<(?!(?:meta|link|img|br|hr|input|source)\b)[A-Za-z][^<>]{0,400}(?<!/)>$")
@@ -71,49 +72,49 @@ _WITH_END = ("ruby", "lua", "elixir", "bash")
 _OPENS = re.compile(
     r"(?:if|unless|while|until|for|case|def|class|module|function)\b(?!.*\b(?:end|fi|done)$)|.*\b(?:do|then)$"
 )
-"""The header of a block that ends with a word."""
+"""The header of a block that a word such as `end` closes."""
 _CLOSES = re.compile(r"</|[\])}]|end\b")
 
 Lines = tuple[tuple[int | None, str], ...]
-"""Update line number (None for a blank line put in) and text."""
+"""The update line number (None for an added blank line) and the text of each line."""
 
 
 class Site(NamedTuple):
-    """Original lines [start, end) that give way to the block; nothing gives way to an insertion."""
+    """The original lines [start, end) that the block replaces; an insertion replaces nothing."""
 
     start: int
     end: int
 
 
 class Placed(NamedTuple):
-    """One way to do what a directive says."""
+    """One way to carry out a directive."""
 
     directive: Directive
     start: int
     end: int
-    """Original lines [start, end) give way ..."""
+    """The original lines [start, end) are replaced ..."""
     lines: Lines
-    """... to these, re-indented."""
+    """... by these lines, which are re-indented."""
     score: float
     agreement: float
-    """How far the place agrees with the words."""
+    """How well the place agrees with the words."""
     reason: str
     margin: float = 0.0
-    """By how much its score exceeds the next place's."""
+    """How far its score exceeds that of the next place."""
     variants: tuple[tuple[int, int, Lines], ...] = ()
-    """Start, end and lines of other ways to write it: an insertion with other blank lines around it, a replacement with
-    its own indentation."""
+    """Other ways to write it, as start, end and lines: an insertion with other blank lines around it, or a replacement
+    with its own indentation."""
 
 
 def label(line: str) -> str | None:
-    """Return what a line declares, assigns or calls first."""
+    """Return the first name that a line declares, assigns or calls."""
     name = header_name(line)
     match = _LABEL.match(line) if name is None else None
     return match["name"] if match is not None else name
 
 
 class Search:
-    """The search for the places of one directive's block."""
+    """The search for places for the block of one directive."""
 
     def __init__(self, layout: FileOutline, directive: Directive, update: Sequence[str]) -> None:
         self.layout, self.lines = layout, layout.lines
@@ -124,26 +125,27 @@ class Search:
         self.texts = [text.strip() for _, text in self.block]
         self.solid = [text for _, text in self.block if text.strip()]
         self.key = next((text for text in self.solid if not is_attached(text)), self.solid[0] if self.solid else "")
-        """The block's first line that is no comment or decorator."""
+        """The block's first line other than a comment or decorator."""
         self.depth = balance(self.texts)
         self.is_apart = bool(directive.lines and directive.block) and directive.block[0] > directive.lines[-1] + 1
-        """Whether a blank line parts the block from the comment above it."""
+        """Whether a blank line separates the block from the comment above it."""
         told = self.finder.by_relation(Relation.TARGET, Relation.GONE)
         is_beside = bool(self.finder.by_relation(*_BESIDE))
         self.only_inserts = is_beside and not (self.words.replaces or self.words.deletes or told)
-        """Whether the words name a neighbour of the block and nothing that gives way: only what is like it may."""
+        """Whether the words name only a neighbour of the block.  The block may then replace only lines much like it."""
         behind = update[directive.block[-1] + 1 :] if directive.block else []
         self.ends_blank = len(behind) > 1 and not any(map(str.strip, behind))
-        """Whether the snippet ends with blank lines behind the block."""
+        """Whether the snippet ends with several blank lines after the block."""
         has_tail = bool(behind) and behind[0] != "" and not any(map(str.strip, behind))
         self.tail: list[tuple[int | None, str]] = [(directive.block[-1] + 1, behind[0])] if has_tail else []
-        """The blank line behind the block that has white space of its own, which is shown on purpose."""
+        """The blank line after the block, if it has white space of its own.  Such a line is shown on purpose."""
 
     def ranked(self) -> list[tuple[float, Site, float]]:
-        """Return the candidates, best first: the score of each, the site, and how far it agrees with the words."""
+        """Return the candidates, the best first: score, site, and how well the site agrees with the words."""
         imports = range(self.layout.last_import if len(self.solid) == 1 and is_import(self.solid[0]) else 0)
         if known := [Site(j, j + 1) for j in imports if imports_more(self.lines[j], self.solid[0])]:
-            # An import that the file has, with more names, takes its place wherever the words put it.
+            # A new import that repeats an import of the file with more names replaces it, whatever place the words
+            # name.
             return [(IMPORT_SCORE, site, 1.0) for site in known]
         sites = {site for site in self.candidates() if site.start <= site.end}
         agreeing = sorted(((*self.agree(site), site) for site in sites), key=lambda item: (-item[0], item[2]))
@@ -159,7 +161,7 @@ class Search:
     # -- candidates ------------------------------------------------------------------------------------------------
     @cached_property
     def bodies(self) -> set[Site]:
-        """The bodies that give way whole, of what the words name; with its header where the block shows that too."""
+        """Whole bodies of named things that the block replaces, with their headers if the block shows them."""
         found = set[Site]()
         for span in self.finder.by_relation(Relation.WITHIN) if self.words.body and self.solid else ():
             if span.end > span.line + 1 and span.quality >= SURELY_NAMED:
@@ -168,14 +170,14 @@ class Search:
         return found
 
     def candidates(self) -> Iterator[Site]:
-        """Sites at what the words name, next to it, and at what is like the block; unweighed, some more than once."""
+        """Yield sites at and beside the things named, and at lines like the block, unscored and with repetitions."""
         finder, layout, lines = self.finder, self.layout, self.lines
         targets, gone = finder.by_relation(Relation.TARGET), finder.by_relation(Relation.GONE)
         anchors = {relation: finder.by_relation(relation) for relation in _BESIDE}
         behind = [at for span in anchors[Relation.AFTER] for at in finder.after(span)]
         ahead = [at for span in anchors[Relation.BEFORE] for at in finder.before(span)]
         like: list[int] = []
-        """Lines like the first of the block, in the scopes named, or in the whole file."""
+        """Lines like the block's first line, in the named scopes or else in the whole file."""
         if self.solid:
             points = [*behind, *ahead, *((layout.end, 0) if finder.edges else ())]
             for _, start, end, _ in finder.regions:
@@ -205,14 +207,14 @@ class Search:
                 first -= 1
             yield from (Site(above - 1, above), Site(first, above))
         for line in like if len(self.solid) > 1 else ():
-            # Down to the line that is most like the block's last.
+            # The site ends with the line that is most like the block's last line.
             reach = range(line + 1, min(len(lines), line + 3 * len(self.block) + 20))
             yield from (Site(line, last + 1) for last in self.most_like(self.solid[-1], reach, 3))
         yield from self.bodies
         yield from self.runs()
 
     def runs(self) -> Iterator[Site]:
-        """Go from one target to the next, where several are named or a stretch is."""
+        """Yield sites from one named thing to another, or from the start to the end of a stretch."""
         layout, relations = self.layout, (Relation.TARGET, Relation.UNTIL, Relation.GONE)
         yield from self.rests
         stops = self.finder.by_relation(Relation.SHORT_OF)
@@ -235,7 +237,7 @@ class Search:
 
     @cached_property
     def rests(self) -> set[Site]:
-        """All from what is named to the end of a scope around, or from its beginning ("everything after x"); all
+        """The sites from a named thing to an edge of a scope around it ("everything after x"), and the site of all
         imports."""
         layout, words, found = self.layout, self.words, set[Site]()
         if not self.solid:
@@ -253,8 +255,8 @@ class Search:
         return found
 
     def extents(self, line: int) -> Iterator[Site]:
-        """Yield what may be meant by the thing that begins at a line: the line, its header, the whole, with what leads
-        it."""
+        """Yield the sites that the thing at a line may mean: the line, its header, or the whole unit, each with or
+        without the comments and decorators above it."""
         start, end = self.layout.unit(line)
         lead, scope = self.layout.lead(start), self.layout.scope_at(line)
         header_end = scope.body_start_line if scope is not None else end
@@ -265,7 +267,7 @@ class Search:
             yield Site(start, line)
 
     def most_like(self, text: str, within: Iterable[int], at_most: int) -> list[int]:
-        """Return the lines most like a text, the likest first."""
+        """Return the lines that are most like a text, the likest first."""
         wanted, name = text.strip()[:200], label(text)
         ranked = []
         for j in within:
@@ -278,7 +280,8 @@ class Search:
 
     # -- agreement with the words ----------------------------------------------------------------------------------
     def agree(self, site: Site) -> tuple[float, float]:
-        """Return a score of how a site agrees with the words, and the plain sum of its agreements with each mention."""
+        """Return a score of how well a site agrees with the words, and the plain sum of its agreements with the
+        mentions."""
         finder, words, is_insert = self.finder, self.words, site.start == site.end
         total = agreed = 0.0
         for mention, spans in finder.spans.items():
@@ -293,7 +296,7 @@ class Search:
             agreement = self.agreement(mention, site, spans)
             agreed += agreement
             total += weight * agreement
-        # Whether it is at the edge that is spoken of.
+        # The site may be at an edge that the words name.
         at_edge, solid_from = 0.0, self.layout.solid_from
         for edge in finder.edges:
             bodies = [(start, end, quality) for _, start, end, quality in finder.regions]
@@ -305,7 +308,7 @@ class Search:
                 first = self.layout.first_import if self.solid and is_import(self.solid[0]) else 0
                 at_edge += 1.5 * (solid_from[first if edge.ordinal > 0 else self.layout.end] == side)
         total += min(at_edge, 4.0) * (1.0 if is_insert else 0.5)
-        # Whether an insertion is asked for, or something else.
+        # The words may ask for an insertion, or for something else.
         if not self.solid:
             return total, agreed
         total += BODY_WORTH * (site in self.bodies or (words.whole and site in self.rests))
@@ -320,7 +323,7 @@ class Search:
         return total + (0.8 if finder.by_relation(*_BESIDE) or finder.edges else -0.3), agreed
 
     def agreement(self, mention: Mention, site: Site, spans: Sequence[MentionPlace]) -> float:
-        """Return how far a site agrees with one mention, at the best of the places that it may mean."""
+        """Return how well a site agrees with one mention, at the best of its possible places."""
         relation, found = mention.relation, []
         if relation is Relation.WITHIN:
             return max(self.inside(site, span) * span.quality for span in spans)
@@ -328,7 +331,8 @@ class Search:
             ends_at = self.layout.solid_from[site.end]
             return max(s.quality * (site.start < s.line and ends_at in (s.start, s.line)) for s in spans)
         if relation in _BESIDE:
-            # 1 where the site is next to the thing, blank lines aside; little for the right side alone.
+            # It is 1 if only blank lines separate the site from the thing, and little if the site is just on the right
+            # side.
             is_after = relation is Relation.AFTER
             at = self.layout.solid_from[site.start if is_after else site.end]
             for span in spans:
@@ -345,7 +349,7 @@ class Search:
             elif self.finder.is_stretch and relation is Relation.TARGET and not starts_here:
                 worth = 0.5
             else:
-                # What is removed without new code goes whole.
+                # A thing that is removed without new code is removed whole.
                 ends = (span.end,) if not self.solid else (span.end, span.line + 1)
                 worth = 1.1 if starts_here and site.end in ends else 1.0
             found.append(worth * span.quality)
@@ -353,14 +357,14 @@ class Search:
         return max(found, default=0.0) * share
 
     def inside(self, site: Site, span: MentionPlace) -> float:
-        """Return how far a site stands inside a thing, or inside what is around it."""
+        """Return how far a site stands inside a thing, or inside a scope around the thing."""
         is_insert = site.start == site.end
         if is_insert and site.start in (span.start, span.end) and is_import(self.lines[span.line]):
             return 1.0
         best = 0.0
         if span.end > span.line + 1 and span.start <= site.start and site.end <= span.end:
             best = 1.0 if not is_insert or site.start > span.line else 0.0
-            # What is added to a thing goes to its end.
+            # Additions to a thing go to its end.
             body_end = self.layout.body(span.start, span.end)[1]
             is_early = is_insert and is_definition(self.key) and self.layout.before_blanks(site.start) != body_end
             best -= LESS_INSIDE * is_early * best
@@ -373,7 +377,7 @@ class Search:
 
     # -- likeness and form -----------------------------------------------------------------------------------------
     def likeness(self, site: Site) -> float:
-        """Return how like the lines that give way are to the block."""
+        """Return how similar the block is to the lines that it would replace."""
         if site.start == site.end or not self.solid:
             return 0.0
         gone: set[int] = set()
@@ -394,14 +398,14 @@ class Search:
         return 0.5 * whole + 0.5 * max(first, 0.9 if is_namesake else 0.0) + same_end
 
     def first_of(self, site: Site) -> int:
-        """Return the first line of a site that is no comment or decorator."""
+        """Return the first line of a site other than a comment or decorator."""
         own = (j for j in range(*site) if self.lines[j].strip() and not is_attached(self.lines[j]))
         return next(own, site.start)
 
     def form_score(self, site: Site) -> float:
-        """Brackets stay in pairs, headers keep their bodies, the block stands at a level that is there.
+        """Return a score of the form: brackets in pairs, headers with bodies, and the block at a level that fits.
 
-        Over 60 lines: a sum of small scores, each said once.
+        This function is longer than 60 lines because it adds up many small scores.
         """
         layout, words, lines, total = self.layout, self.words, self.lines, 0.0
         indents = layout.indents[site.start : site.end]
@@ -411,7 +415,7 @@ class Search:
         if not self.solid:
             start, end = layout.unit(self.first_of(site))
             return total + 0.3 * (site == (layout.lead(start), end))
-        # A block that ends with a header leaves its body out: the old one, or the lines below, must be it.
+        # If a block ends with a header, its body must be the old one, or the lines below.
         ending = self.solid[-1].strip()
         opens = _OPEN_TAG.match(ending) is not None or ending.endswith(("{", "(", "["))
         opens = opens or (ending.endswith(":") and layout.language in ("python", None, "yaml"))
@@ -452,7 +456,7 @@ class Search:
         return total
 
     def reason(self, site: Site) -> str:
-        """Tell what was done, and the words that say so."""
+        """Return a sentence that says what was done and quotes the words for it."""
         said = self.said if len(self.said) <= MAX_SAID else f"{self.said[:MAX_SAID].rstrip()} ..."
         named = next((m for m in self.words.mentions if self.finder.spans.get(m) and m.relation in WEIGHTS), None)
         what = f"`{named.text}`" if named is not None else "the file's edge"
@@ -466,14 +470,14 @@ class Search:
 
     # -- writing ---------------------------------------------------------------------------------------------------
     def write(self, start: int, end: int, *, gaps: str = "", is_shifted: bool = True) -> tuple[int, int, Lines]:
-        """Return the site's change as lines, without those that stand at the place already.
+        """Return the change at a site as start, end and lines, without lines that are there already.
 
         `gaps`: as in `with_gaps`.  Lines that are not `is_shifted` keep their own indentation.
         """
         layout, lines = self.layout, self.lines
         above, below = layout.before_blanks(start), layout.solid_from[end]
         if not self.solid:
-            # With what is deleted goes one of the two runs of blank lines around it.
+            # One of the two runs of blank lines around deleted lines goes with them.
             if below == len(lines) or (above < start and below - end > start - above):
                 return above, end, ()
             takes_below = (above < start and below > end) or start == 0 or (below > end and layout.opens(start - 1))
@@ -500,7 +504,7 @@ class Search:
         return self.with_gaps(start, new, gaps=gaps) if start == end else (start, end, (*new, *self.tail))
 
     def variants(self, site: Site) -> Iterator[tuple[int, int, Lines]]:
-        """Yield the other ways to write the site's change."""
+        """Yield other ways to write the change at a site."""
         if not self.solid:
             return
         if site.start == site.end:
@@ -511,11 +515,11 @@ class Search:
             yield self.write(*site, is_shifted=False)
 
     def level_at(self, at: int, own: int) -> int:
-        """Return the indentation of an insertion: its own, where lines there may have it, else that of what the words
+        """Return the indentation of an insertion: its own if it fits there, or else that of the thing that the words
         name."""
         levels, below = self.layout.levels(at), self.layout.solid_from[at]
         if below < len(self.lines) and is_closer(self.lines[below]) and not is_closer(self.solid[0]):
-            # What stands above a closing bracket is inside, so it is deeper.
+            # A line above a closing bracket is inside, so it is deeper.
             levels = {level for level in levels if level > indent_of(self.lines[below])} or levels
         named = self.finder.by_relation(*_BESIDE)
         least = min(SURELY_NAMED, max((s.quality for s in named), default=0.0))
@@ -528,14 +532,15 @@ class Search:
         return next(wanted, max(levels, default=own))
 
     def with_gaps(self, at: int, new: Sequence[tuple[int | None, str]], *, gaps: str = "") -> tuple[int, int, Lines]:
-        """Return an insertion with the blank lines that neighbours have around them.
+        """Return an insertion with blank lines around it, as its neighbours have them.
 
-        `gaps`: "other" for one where they have none, and none where they have some; "both" for one on both sides.
+        `gaps`: "other" adds a blank line if the neighbours have none, and adds none if they have some; "both" adds one
+        on both sides.
         """
         layout, blank = self.layout, (None, "")
         above, below = layout.before_blanks(at), layout.solid_from[at]
         if all(map(is_attached, self.solid)) and below < len(self.lines) and is_definition(self.lines[below]):
-            # What belongs to the definition below stands right above it.
+            # Decorators and comments go right above the definition below.
             return below, below, tuple(new)
         gap, wanted = below - above, self.gap(above, below, new[0][1])
         wanted = int(not wanted) if gaps == "other" else wanted
@@ -554,19 +559,20 @@ class Search:
         elif gap and (wanted or closes):
             before, after = (wanted, gap) if closes else (gap, wanted)
         else:
-            # Next to the line above, where it is told to stand after that one (and not only before the one below).
+            # The block touches the line above if the words put it after that line, and not only before the line below.
             points = (at for span in self.finder.by_relation(Relation.AFTER) for at in self.finder.after(span)[:3])
             is_after = at <= above or any(layout.before_blanks(point) == above for point in points)
             before, after = (0, gap) if is_after else (gap, 0)
         before = before if above > 0 else 0
-        # The blank lines that are there serve on one side, new ones are put in on the other.
+        # The existing blank lines stay on one side of the block; new ones are added on the other.
         if gap >= after > 0:
             return below - after, below - after, (*[blank] * max(before - (gap - after), 0), *new)
         place, left = above + min(before, gap), gap - min(before, gap)
         return place, place, (*[blank] * max(before - gap, 0), *new, *[blank] * max(after - left, 0))
 
     def gap(self, above: int, below: int, first: str) -> int:
-        """Return blank lines between the block and its neighbours; `first`: its first line as it is written."""
+        """Return the number of blank lines between the block and its neighbours.  `first`: its first line as
+        written."""
         layout, lines, level = self.layout, self.lines, indent_of(first)
         there = below - above if above and below < len(lines) else 0
         if self.words.blank is not None:
@@ -592,7 +598,7 @@ class Search:
         if not is_long and (is_import(first) or not is_definition(first)):
             ends_file = below == len(lines) and above > 0 and not is_import(first)
             return int(ends_file and (is_closer(lines[above - 1]) or indent_of(lines[above - 1]) > level))
-        # As the units at this level have that are next to the place: above, where it is not the first, and below.
+        # Use the gaps of the nearest units at this level: above (unless it is the first in its scope) and below.
         near = []
         j = above - 1
         while j >= 0 and indent_of(lines[j]) > level:
@@ -610,7 +616,7 @@ class Search:
 def place(
     original: Sequence[str], update: Sequence[str], directive: Directive, *, language: str | None
 ) -> list[Placed]:
-    """Return the ways to do what a directive says, best first, at most four; none where nothing fits."""
+    """Return the best ways to carry out a directive, the best first; at most four, and none if nothing fits."""
     return _ways(FileOutline(original, language), update, directive)
 
 
@@ -634,9 +640,9 @@ def _ways(layout: FileOutline, update: Sequence[str], directive: Directive) -> l
 def merge_placed(
     original: Sequence[str], update: Sequence[str], *, language: str | None, path: str | None, instruction: str = ""
 ) -> list[tuple[list[Placed], tuple[LineOp, ...]]]:
-    """Whole snippets of directives and their code: readings, best first; none where code stands outside them.
+    """Return merges of a snippet that consists of directives and their code, the best first.
 
-    Behind them the best one, each time with one of its parts written in another way.
+    Empty if there is other code.  Then follow variants of the best merge, each with one part written differently.
     """
     directives = find_directives(original, update, language=language, path=path)
     roles = classify(update, original, language=language, path=path)
@@ -673,7 +679,7 @@ def _overlap(one: Placed, other: Placed) -> bool:
 
 
 def _operations(keeps: Sequence[LineOp], reading: Sequence[Placed]) -> tuple[LineOp, ...]:
-    """Return the operations of places that do not overlap; `keeps` keeps the whole original."""
+    """Return the operations of places that do not overlap.  `keeps`: the operations that keep the whole original."""
     ops: list[LineOp] = []
     at = 0
     for item in sorted(reading, key=lambda placed: (placed.start, placed.end)):

@@ -89,7 +89,7 @@ export interface BatchFile {
   base_sha256?: string | null;
 }
 
-/** The merged file and everything that tells how far to trust it. */
+/** The merged file, and all that tells how far it can be trusted. */
 export interface NativeAnswer {
   /** The whole merged file, line ends as in the original. */
   merged_code: string;
@@ -163,33 +163,33 @@ export type FinishReason = "stop" | "length";
 /** How far a deterministic merger trusts its own answer. */
 export type Certainty = "certain" | "likely" | "guess";
 
-/** Another way to read the edit. A request with `reading` and its id returns it. */
+/** Another way to read the edit. A request whose `reading` is its id returns it. */
 export interface OtherReading {
   /** Twelve hexadecimal digits that follow from the result's text. */
   id: string;
-  /** The chance that it is right, as the merger counted it. */
+  /** The chance that it is right, as the merger estimates it. */
   probability: number;
   /** What it would do to the file instead: "keep line 3 (`x = 1`) and leave out `x = 2`". */
   difference: string;
-  /** The unified diff of the original and this reading, where the request asks for diffs. */
+  /** The unified diff of the original and this reading, if the request asks for diffs. */
   diff: string | null;
 }
 
-/** A part of an edit whose quote is not in the file, or stands there at several places. */
+/** A part of an edit whose quote is not in the file, or is there several times. */
 export interface Failure {
   /** Which part: "edit 2", "hunk 1", "block 3". */
   part: string;
-  /** Up to three places that the quote may mean, the likest first. */
+  /** Up to three places that the quote may mean, the most similar first. */
   candidates: LikePlace[];
-  /** The first line of the quote that is not so in the likest place; null where the quote stands there as it is. */
+  /** The first line of the quote that differs from the most similar place; null if no line differs. */
   quoted: string | null;
-  /** The line of the file in its stead; null where the file has none. */
+  /** The line of the file at that point; null if the file has none. */
   found: string | null;
   /** The number of that line. */
   line: number | null;
   /**
-   * The smallest edit that says the same and quotes the file right, ready to be sent as `update`; null where it is
-   * not clear which place is meant.
+   * The smallest edit with the same meaning and a correct quote, ready to be sent as `update`; null if it is not
+   * clear which place is meant.
    */
   next: string | null;
 }
@@ -199,7 +199,7 @@ export interface LikePlace {
   first: number;
   /** The first and the last line; 1-based, inclusive. */
   last: number;
-  /** How much of the quote stands there: 0 to 1. */
+  /** The share of the quote that is there, from 0 to 1. */
   likeness: number;
 }
 
@@ -208,21 +208,21 @@ export interface Verdict {
   /** The check's name. */
   check: string;
   severity: "pass" | "warning" | "error";
-  /** Empty where the check passed. */
+  /** Empty if the check passed. */
   message: string;
-  /** First and last line it speaks of; 1-based, inclusive. */
+  /** The first and last line that it is about; 1-based, inclusive. */
   lines: [number, number] | null;
-  /** Which text the lines are of. */
+  /** The text that has these lines. */
   side: "merged" | "original";
-  /** Of a doubt: the same as a question to a person, where `message` tells a model what to show. */
+  /** The question to ask a person, for a doubt; `message` tells a model what to show. */
   question: string;
 }
 
-/** A text edit as the Language Server Protocol spells it, and the byte columns of the same places. */
+/** A text edit in the form of the Language Server Protocol, and the byte columns of the same places. */
 export interface TextEdit {
   /** `start` and `end`, each `line` (0-based) and `character` (UTF-16 code units). */
   range: TextRange;
-  /** What takes the range's place. */
+  /** The text that replaces the range. */
   newText: string;
   /** `start` and `end`, in bytes of UTF-8 into their lines. */
   utf8_columns: Utf8Columns;
@@ -245,9 +245,9 @@ export interface Utf8Columns {
   end: number;
 }
 
-/** One stretch of changed lines (0-based, half-open, counted as in editors), and how sure the target was of it. */
+/** One stretch of changed lines (0-based, half-open, counted as in editors), and how likely it is right. */
 export interface Hunk {
-  /** First line of the original; where lines are only added, the one after them. */
+  /** First line of the original; if lines are only added, the line after them. */
   original_start: number;
   original_end: number;
   /** First line of the merged text. */
@@ -258,14 +258,14 @@ export interface Hunk {
   /** One past the last. */
   end_edit: number;
   /**
-   * How likely the hunk is right, of the answer's `confidence_kind`: where a program decided, the chance of all
-   * readings that change these lines in the same way; where a target did, by its least probability at a decision in
-   * these lines or the one after; null without one.
+   * The chance that the hunk is right; null if there is no figure, and `confidence_kind` tells what it is. If a
+   * program decided, it is the chance of all readings that change these lines in the same way. If a target decided,
+   * it follows from its least probability at a decision in these lines or the one after.
    */
   confidence: number | null;
 }
 
-/** Lines `start_line..end_line` (0-based, half-open) of the merged text and where they come from. */
+/** Lines `start_line..end_line` (0-based, half-open) of the merged text, and where they come from. */
 export interface Span {
   start_line: number;
   end_line: number;
@@ -280,8 +280,8 @@ export interface LineRange {
 }
 
 /**
- * Counts of the decode; all 0 where no model took part. A remote server does not report them all: null is not known;
- * where it reports no prompt and completion either, these are 0 and the verdict `usage` says so.
+ * Counts of the decode; all 0 if no model took part. A count is null if a remote server does not report it. If it
+ * does not report prompt and completion, these are 0 and the verdict `usage` says so.
  */
 export interface UsageOut {
   prompt_tokens: number;
@@ -305,7 +305,7 @@ export interface UsageOut {
   rejections: number | null;
 }
 
-/** What became of each file. */
+/** The outcome for each file. */
 export interface BatchAnswer {
   mode: "all_or_nothing" | "independent";
   /** `applied`: every file is ok; `partial`: some are; `refused`: none is. */
