@@ -25,6 +25,7 @@ from apply_service.engine.kv_cache import KVShape, SlotEngine, SlotPool, settle
 from apply_service.engine.layout import Layout, pack
 from apply_service.engine.passes import (
     GraphSetting,
+    Passes,
     PassInputs,
     PassKey,
     PassOutput,
@@ -142,6 +143,7 @@ class TorchEngine(SlotEngine):
     def watch(self, layers: Sequence[int]) -> None:
         """Keep the states of these layers from now on, for a head that drafts from them."""
         self.watched = tuple(layers)
+        self.passes = Passes(self.device, self.passes.capture)  # passes captured so far keep none, or others
         self.pool.keep_states(len(self.watched) * self.model.config.get_text_config().hidden_size)
 
     def states(self, session: Session, start: int, stop: int) -> torch.Tensor:

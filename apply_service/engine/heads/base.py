@@ -9,7 +9,7 @@ draft these are forgotten, and the target's states are read instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +187,7 @@ class RecurrentWriter:
         self._cache = HeadCache()
 
     @torch.inference_mode()
-    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
         head, session, cache = self._head, self._session, self._cache
         n_read, n_prompt = session.length, len(session.prompt_ids)
         start = min(cache.length, n_read - 1)
@@ -203,14 +203,15 @@ class RecurrentWriter:
                 fed, features = fed + [token] * n_masked, torch.cat([features, feature.expand(n_masked, -1)])
             states, features = head.read(fed, features, cache)
             first = stop
-        drafted = head.choose(head.logits(states[-1 - n_masked :]), n_read + 1, self._sampling)
-        while not head.n_masked and len(drafted) < n_tokens:
-            cache.length = n_read + len(drafted) - 1
-            states, features = head.read(drafted[-1:], features[-1:], cache)
-            position = n_read + 1 + len(drafted)
-            drafted += head.choose(head.logits(states[-1:]), position, self._sampling)
         cache.length = n_read
-        return drafted
+        drafted = head.choose(head.logits(states[-1 - n_masked :]), n_read + 1, self._sampling)
+        yield from drafted
+        for n_written in range(len(drafted), 1 if head.n_masked else n_tokens):
+            cache.length = n_read + n_written - 1
+            states, features = head.read(drafted, features[-1:], cache)
+            cache.length = n_read
+            drafted = head.choose(head.logits(states[-1:]), n_read + 1 + n_written, self._sampling)
+            yield from drafted
 
 
 def read_tensors(folder: Path | None, name: str) -> dict[str, torch.Tensor]:

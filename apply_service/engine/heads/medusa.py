@@ -11,7 +11,7 @@ Both public layouts are read.  Head K has `K.J.linear.weight` and `K.N.weight` f
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self, cast
 
@@ -100,7 +100,7 @@ class MedusaWriter:
         self._head, self._session, self._sampling = head, session, sampling
 
     @torch.inference_mode()
-    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:  # noqa: ARG002
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:  # noqa: ARG002
         n_read = self._session.length
         states = self._head.engine.states(self._session, n_read - 1, n_read)
-        return self._head.choose(self._head.logits(states, n_tokens)[0], n_read + 1, self._sampling)
+        yield from self._head.choose(self._head.logits(states, n_tokens)[0], n_read + 1, self._sampling)

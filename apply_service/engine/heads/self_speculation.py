@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -58,18 +58,16 @@ class ExitWriter:
     def __init__(self, engine: TorchEngine, session: Session, sampling: SamplingParams) -> None:
         self._engine, self._session, self._sampling = engine, session, sampling
 
-    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
         session = self._session
         # A second session over the same slots.  It is never closed, so the slots stay with the target's session.
         inner = Session(session.prompt_ids, session.slots, n_cached=session.length)
         last_id = output_ids[-1] if output_ids else session.prompt_ids[-1]
-        drafted: list[int] = []
-        while len(drafted) < n_tokens:
+        for _ in range(n_tokens):
             (answer,) = self._engine.step([Window(inner, last_id, (), self._sampling)])
             assert answer is not None
             last_id = answer.choices[0]
-            drafted.append(last_id)
-        return drafted
+            yield last_id
 
 
 def exit_engine(engine: TorchEngine, n_layers: int) -> TorchEngine:
