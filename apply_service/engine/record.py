@@ -51,10 +51,9 @@ class Count(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """How likely a target must find a merge to confirm it by scoring, so that it need not decode it token by token.
+    """The least probabilities with which a target confirms a merge by scoring alone, without decoding it.
 
-    Every decision in the merge must have at least this probability: `confirm` in a certain merge, `choose` in any
-    other.
+    Every decision in the merge must reach `confirm` if the merge is certain, and `choose` if it is not.
     """
 
     confirm: float = 0.01
