@@ -6,7 +6,7 @@ drafter's `DraftSource` has text, because it can be tokenised again from the mid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
@@ -215,8 +215,9 @@ class SamplingParams:
 class DraftWriter(Protocol):
     """Writes drafts in one sequence."""
 
-    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
-        """Return at most `n_tokens` tokens expected after `output_ids`, the last of which the target has not read."""
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
+        """Yield at most `n_tokens` tokens expected after `output_ids`, the last of which the target has not read.  The
+        caller may stop at any of them."""
 
 
 class DraftHead(Protocol):
@@ -241,6 +242,7 @@ class DraftContext:
 
     `open_draft_engine` gives the configured draft model, and loads it on first use; None if none is configured.
     `head`: the one that the target's engine has.  `earlier`: what the target wrote lately for this file and caller.
+    `resume(tail, limit)`: what a copying drafter would go on with after these tokens, if they lead back into a source.
     `max_new_tokens` is the limit of the output.  `learnt` says what the target accepted of earlier drafts: accepted and
     rejected tokens by kind of draft, the latest most; drafters add to it.  `sampling` is how the target chooses.
     """
@@ -253,6 +255,7 @@ class DraftContext:
     sampling: SamplingParams = SamplingParams()
     head: DraftHead | None = None
     earlier: Sequence[Sequence[int]] = ()
+    resume: Callable[[Sequence[int], int], Sequence[int]] = lambda _tail, _limit: ()
 
 
 class Drafter(Protocol):

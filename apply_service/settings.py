@@ -344,10 +344,10 @@ class Settings:
         """Raises SettingsError: a head is to draft in an engine that has no place for it, or lacks its folder, or there
         is a folder and no head that reads it."""
         head = head_of(self.drafter)
-        if head is not None and (self.engine != "local" or self.model.startswith(REMOTE_PREFIX)):
+        if head is not None and (self.engine in (VLLM, LLAMA_CPP) or self.model.startswith(REMOTE_PREFIX)):
             message, limit = (
                 f"drafter is {self.drafter}, but {head} drafts in the engine of this process alone",
-                "local",
+                "torch",
             )
             remedy = "name another drafter, or leave out engine and set model (--model) to a model that runs here"
             raise SettingsError(message, value=head, limit=limit, remedy=remedy)

@@ -1,7 +1,8 @@
-"""Known texts being scored: how likely the target finds each of its tokens where it would have had a choice.
+"""Scores known texts: finds the target's probability of each token at which free decoding would have had a choice.
 
-Nothing is drafted and nothing is chosen.  The readings of one edit follow each other in one session: each begins where
-it differs from the one before, so that prompt and common beginning are read once.
+Nothing is drafted and nothing is chosen.  The candidate merges of one edit are scored one after the other in the same
+session.  Each text is read only from the token at which it differs from the one before, so the prompt and a common
+beginning are read once.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ from apply_service.types import DecodeStats, FinishReason, PassCount
 
 @dataclass(slots=True, eq=False)
 class KnownText:
-    """A text with its end (`ids`), where the target would have had a choice (`decisions`), and whether the constraint
-    allows it (`is_allowed`).  `logprobs`: the target's own, before any mask, as far as it was asked; 0 elsewhere."""
+    """A text to be scored.
+
+    `ids`: its tokens, with the end.  `decisions[i]`: whether the target would have had a choice at token i.
+    `is_allowed`: whether the constraint allows the text.  `logprobs`: the target's log probabilities before any mask;
+    0 if the target was not asked.  None: the engine reports none.
+    """
 
     ids: Sequence[int]
     decisions: Sequence[bool]
@@ -30,8 +35,8 @@ class KnownText:
     def of(
         cls, ids: Sequence[int], rules: Constraint | None, stop_ids: frozenset[int], find_stop: StopFinder | None
     ) -> KnownText | None:
-        """Return the text up to its end; None if it has none.  `rules`: the constraint that free decoding would
-        have."""
+        """Return the text up to its end; None if `ids` have no end.  `rules`: the constraint that free decoding would
+        obey."""
         end = next((i for i, token in enumerate(ids) if token in stop_ids), None)
         if find_stop is not None and (found := find_stop(ids if end is None else ids[: end + 1])) is not None:
             end = found
@@ -47,25 +52,26 @@ class KnownText:
 
 @dataclass(slots=True, eq=False)
 class Scored(Decoding):
-    """Known texts after one prompt, scored in turn.  Each has its own counts (`counted`); to those after the first the
-    prompt is cached."""
+    """Known texts after one prompt, scored one after the other.  `counted` holds the counts of each finished text.  For
+    all texts but the first, the prompt counts as cached."""
 
     texts: Sequence[KnownText] = ()
     counted: list[DecodeStats] = field(default_factory=list)
 
     @property
     def text(self) -> KnownText:
-        """The one that is being read."""
+        """The text that is being scored now."""
         return self.texts[len(self.counted)]
 
     def propose(self) -> Draft:
-        """Return what is left of the text."""
+        """Return the rest of the text as a draft, without its last token and cut to what a pass can verify."""
         at = len(self.output_ids)
         self._draft = Draft(self.text.ids[at : len(self.text.ids) - 1][: self.engine.max_draft], 1.0, "predicted")
         return self._draft
 
     def window(self, n_drafted: int) -> Window:
-        """Return the next tokens of the text; the target is asked only where it would have had a choice."""
+        """Return a window with the next tokens of the text.  The target is asked only at tokens where it would have had
+        a choice."""
         assert self.session is not None
         rows = slice(len(self.output_ids), len(self.output_ids) + n_drafted + 1)
         ids = self.text.ids[rows]
@@ -74,7 +80,8 @@ class Scored(Decoding):
         return Window(self.session, last_id, ids[:-1], self.sampling, forced, self.text.decisions[rows])
 
     def commit(self, verification: Verification, seconds: float) -> Step:
-        """Keep what the target said.  After the end of a text, go back to where the next one differs from it."""
+        """Keep the target's log probabilities.  After the end of a text, rewind to the token at which the next one
+        differs."""
         assert self.session is not None
         ids, text, stats = list(verification.choices), self.text, self.stats
         self.output_ids += ids
@@ -104,5 +111,5 @@ class Scored(Decoding):
 
 
 def n_common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return how many first tokens two texts share."""
+    """Return the number of first tokens that two texts share."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

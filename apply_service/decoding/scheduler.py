@@ -1,4 +1,4 @@
-"""Decodes many sequences together, in one packed pass after the other; a sequence may join or leave at any pass.
+"""Decodes many sequences together, in packed passes.  A sequence may join or leave before any pass.
 
 A pass holds a window of each sequence that is writing, and chunks of the prompts that are still being read.  An error
 ends only the sequence that caused it.
@@ -20,11 +20,11 @@ from apply_service.errors import Overloaded
 from apply_service.protocols import Draft, Engine, Part, Prefill, Verification, Window
 
 PassResult = Step | BaseException | None
-"""What a pass did for a sequence: tokens, an error that ends it, or nothing yet (its prompt is being read, or it waits
-for room)."""
+"""What a pass did for a sequence: tokens, an error that ends it, or None (its prompt is being read, or it waits for
+room)."""
 
 Answer = tuple[Step | None, ...] | BaseException
-"""What a task receives after the pass that it asked for."""
+"""What a task receives after its pass: a step for each decoding, or an error."""
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NextPass:
-    """What a task yields when it needs a pass: the decodings to serve.  None of them is finished."""
+    """A task's request for a pass: the decodings to serve.  No finished decoding is among them."""
 
     decodings: tuple[Decoding, ...]
 
@@ -44,7 +44,7 @@ class Entry:
     decoding: Decoding
     part: Part | None = None
     n_read: int = 0
-    """Rows of `part` that read the prompt."""
+    """The number of rows of `part` that read the prompt."""
     answer: Verification | None = None
     outcome: PassResult = None
 
@@ -54,19 +54,19 @@ class Entry:
 
     @property
     def n_pending(self) -> int:
-        """Prompt tokens still to be read."""
+        """The number of prompt tokens still to be read."""
         return 0 if self.decoding.session is None else self.decoding.session.n_pending
 
     @property
     def n_rows(self) -> int:
-        """Rows that it has in the pass."""
+        """The number of rows of this sequence in the pass."""
         return 0 if self.part is None else self.part.n_rows
 
     def take(self, seconds: float) -> None:
-        """Commit the answer of a pass that took so long, and count its time."""
+        """Commit the answer of a pass that took `seconds`, and count this time."""
         decoding, answer = self.decoding, self.answer
         if answer is not None:
-            # A pass that reads the end of a prompt and writes counts as one of each by its rows.
+            # If a pass both reads the end of a prompt and writes, its time is split by rows.
             read_s = seconds * self.n_read / (self.n_read + len(answer.choices))
             decoding.stats.prefill_s += read_s
             step = self.attempt(partial(decoding.commit, answer, seconds - read_s))
@@ -76,7 +76,8 @@ class Entry:
             decoding.stats.prefill_s += seconds
 
     def attempt(self, act: Callable[[], T]) -> T | None:
-        """Call `act`.  An error becomes this sequence's outcome, even a `BaseException` like a panic in native code."""
+        """Return the result of `act`.  If it raises, the error becomes this sequence's outcome, even a `BaseException`
+        such as a panic in native code."""
         try:
             return act()
         except KeyboardInterrupt:
@@ -87,7 +88,7 @@ class Entry:
 
 
 def admit(entries: Sequence[Entry]) -> list[Entry]:
-    """Return those that have room, in order: none overtakes one that waits for it."""
+    """Return the entries that have room in the engine, in order.  No entry overtakes another that waits for room."""
     admitted, is_waiting = [], False
     for entry in entries:
         if is_waiting and entry.decoding.session is None:
@@ -102,8 +103,8 @@ def admit(entries: Sequence[Entry]) -> list[Entry]:
 class Scheduler:
     """Runs passes, on one thread at a time.
 
-    If a pass of several sequences fails, `on_failure` is called with the error, which is else logged.  Then each
-    sequence runs alone, which is slow.  An error that `on_failure` raises ends `run_pass`.
+    If a pass of several sequences fails, `on_failure` gets the error; without `on_failure`, the error is logged.  Then
+    each sequence runs alone, which is slow.  An error that `on_failure` raises ends `run_pass`.
     """
 
     def __init__(self, on_failure: Callable[[Exception], None] | None = None) -> None:
@@ -111,10 +112,10 @@ class Scheduler:
         self._on_failure = on_failure
 
     def run_pass(self, decodings: Sequence[Decoding], *, only_read: bool = False) -> list[PassResult]:
-        """Run one pass on each engine, and return the outcome of each of `decodings`, in order.  `only_read`: read
-        prompts, and write nothing.
+        """Run one pass on each engine, and return the outcomes of `decodings`, in order.  `only_read`: read prompts and
+        write nothing.
 
-        No decoding may be finished before the call.  They are admitted in order: none overtakes one that waits for
+        All decodings must be unfinished.  They are admitted in order: no decoding overtakes another that waits for
         room.  A decoding that ends or fails frees its slots.
         """
         self._n_passes += 1
@@ -143,8 +144,9 @@ class Scheduler:
     def _plan(self, engine: Engine, entries: Sequence[Entry], *, only_read: bool) -> None:
         """Give each admitted sequence its part of the pass.
 
-        A sequence that writes gets a window, with its draft cut to its share of the rows; those that have waited
-        longest come first.  The others get a chunk of their prompt, and where it ends, a window in the rows behind it.
+        A sequence that writes gets a window, with its draft cut to its share of the rows.  Sequences that have waited
+        longest come first.  A sequence that reads gets a chunk of its prompt.  If its prompt ends in this pass, a
+        window follows in the rows after it.
         """
         admitted = admit(entries)
         max_rows = window_rows = max(engine.pass_times)
@@ -154,7 +156,8 @@ class Scheduler:
         if self._n_passes // 2 % 2:
             reading.sort(key=lambda entry: entry.n_pending)
         if reading:
-            # Windows get half of the rows if a chunk of a prompt fits into the rest, else all or none, in turn.
+            # Windows get half of the rows if a chunk of a prompt fits into the rest.  If not, they get all rows in one
+            # pass and none in the next.
             window_rows = min(max_rows // 2, max_rows - min(engine.prefill_grain, reading[0].n_pending))
             window_rows = window_rows if window_rows > 0 else max_rows * (self._n_passes % 2)
         writing = [entry for entry in admitted if not entry.n_pending and not only_read]
@@ -178,7 +181,7 @@ class Scheduler:
             n_left -= entry.n_rows
 
     def _step(self, engine: Engine, entries: Sequence[Entry]) -> None:
-        """Run the forward.  If it fails, run each sequence alone, so that only those at fault fail."""
+        """Run the forward.  If it fails, run each sequence alone, so that only the faulty ones fail."""
         try:
             answers = engine.step([entry.part for entry in entries if entry.part is not None])
         except Exception as error:
@@ -199,28 +202,27 @@ class Scheduler:
 
 
 # -- the size of a pass ------------------------------------------------------------------------------------------------
-# All sequences that write share the rows of a pass.  Where each draft token is accepted with probability a, token i is
-# committed with probability a^i.  So rows go to the highest a^i first, and the size is the one with the most expected
-# tokens a second (docs/drafting.md).
+# All sequences that write share the rows of a pass.  If each draft token is accepted with probability a, token i is
+# committed with probability a^i.  So rows go to the tokens with the highest a^i first.  The pass gets the size with the
+# most expected tokens per second (docs/drafting.md).
 CERTAIN = 0.9995
 """The highest acceptance that a draft can claim, so that equal drafts share rows evenly."""
 LADDER = np.log(CERTAIN) * 2.0 ** np.arange(24)
-"""Natural logs of thresholds of a token's chance to be committed."""
+"""Descending thresholds for the probability that a token is committed, as natural logs."""
 
 
 def share_rows(drafts: Sequence[Draft], pass_times: Mapping[int, float], max_rows: int) -> list[int]:
-    """Return how many tokens of each draft go into the pass.
+    """Return the number of tokens of each draft that go into the pass.
 
-    Every sequence has one more row, for its last token.  Together the rows fit in `max_rows` and in the chosen size;
-    `max_rows` must have room for one row a sequence.
+    Every sequence has one more row, for its last token.  All rows together fit in `max_rows` and in the chosen size of
+    the pass.  `max_rows` must be at least the number of sequences.
     """
     n_own = len(drafts)
     n_rows = max_rows - n_own
     lengths = np.array([min(len(draft.token_ids), max(0, n_rows)) for draft in drafts], dtype=np.int64)
     chances = np.nan_to_num(np.array([draft.expected_acceptance for draft in drafts], np.float64)).clip(0.0, CERTAIN)
     if lengths.sum() > n_rows:
-        # Leave out most of what is surely not among the best, so that there is little to sort: keep the tokens above
-        # the first threshold that enough of them pass.
+        # Sort only the likeliest tokens: those above the highest threshold that enough tokens pass.
         with np.errstate(divide="ignore"):
             passing = np.minimum(np.floor(LADDER[:, None] / np.log(chances)), lengths).astype(np.int64)
         is_enough = passing.sum(axis=1) >= n_rows
@@ -229,29 +231,31 @@ def share_rows(drafts: Sequence[Draft], pass_times: Mapping[int, float], max_row
     places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1
     values = chances[owners] ** places
     order = np.argsort(-values, kind="stable")[:n_rows]
-    expected = n_own + np.concatenate([[0.0], np.cumsum(values[order])])  # by number of the best draft tokens taken
+    expected = n_own + np.concatenate([[0.0], np.cumsum(values[order])])  # [n]: with the n best draft tokens
     room = {size: min(len(order), size - n_own) for size in sorted(pass_times) if n_own <= size <= max_rows}
-    # Where no size fits, all rows are used.
+    # If no size fits, all rows are used.
     n_shared = len(order) if not room else room[max(room, key=lambda size: expected[room[size]] / pass_times[size])]
     return [int(n) for n in np.bincount(owners[order[:n_shared]], minlength=n_own)]
 
 
 def first_window(decoding: Decoding, pass_times: Mapping[int, float], n_used: int) -> Window:
-    """Return the window of a sequence whose prompt ends in this pass, of which `n_used` rows are taken."""
+    """Return the window of a sequence that reads the end of its prompt in this pass.  `n_used` rows of the pass are
+    taken."""
     sizes = {size - n_used: seconds for size, seconds in pass_times.items() if size > n_used}
     (n_drafted,) = share_rows([decoding.propose()], sizes, max(sizes))
     return decoding.window(n_drafted)
 
 
 def whole_chunks(n_pending: int, n_left: int, grain: int) -> int:
-    """Return how many tokens of a prompt to read in `n_left` rows: whole chunks only, except at its end."""
+    """Return the number of prompt tokens to read in `n_left` rows: all `n_pending` if they fit, or else whole chunks of
+    `grain`."""
     return n_pending if n_pending <= n_left else n_left // grain * grain
 
 
 # -- one sequence at a time -------------------------------------------------------------------------------------------
 def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, None]) -> Generator[T]:
-    """Run the passes that `task` asks for, without other sequences.  Yields all other items of `task`, and closes it.
-    Raises Overloaded: the engine has no room, because others hold it."""
+    """Run the passes that `task` asks for, without other sequences.  Yields all other items of `task`, and closes the
+    task at the end.  If the engine has no room because others hold it, the task gets the error Overloaded."""
     scheduler = Scheduler()
     outcome: Answer | None = None
     try:
@@ -274,6 +278,6 @@ def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, No
 
 
 def joined(outcomes: Sequence[PassResult]) -> Answer:
-    """Return what a task receives after its pass: the steps of its decodings, or the first error."""
+    """Return the steps of a task's decodings, or the first error among the outcomes."""
     error = next((outcome for outcome in outcomes if isinstance(outcome, BaseException)), None)
     return tuple(one for one in outcomes if not isinstance(one, BaseException)) if error is None else error

@@ -1,7 +1,8 @@
-"""One sequence being decoded: propose a draft, have it verified, commit what is accepted, observe, repeat.
+"""Decodes one sequence: propose a draft, let the target verify it, commit the accepted tokens, observe, repeat.
 
-Lossless by construction: every committed token is the target's own choice after the committed ones; a draft only
-decides how many of them one pass can commit.  Knows token ids, not text; `scheduler` runs the passes.
+Decoding is lossless by construction: every committed token is the target's own choice after the tokens before it.  A
+draft only changes how many tokens one pass can commit.  This module knows token ids, not text.  `scheduler` runs the
+passes.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from apply_service.types import DecodeStats, FinishReason, PassCount
 
 
 class Step(NamedTuple):
-    """What one pass committed.  `logprobs[i]` belongs to `ids[i]`; `decisions[i]` says that more than one token was
-    allowed."""
+    """The tokens that one pass committed.  `logprobs[i]` is the log probability of `ids[i]`.  `decisions[i]` is true if
+    more than one token was allowed there."""
 
     ids: list[int]
     logprobs: list[float] | None
@@ -40,10 +41,11 @@ class Step(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Decoding:
-    """One sequence being decoded.  A context manager: leaving it frees its slots and closes its drafter.
+    """One sequence that is being decoded.  Leaving it as a context manager frees its slots and closes its drafter.
 
-    Call `admit` until there is a session; prefill while the session has pending tokens; then call `propose`, `window`
-    and `commit` once a pass until `finish_reason` is set.  The prefix cache reuses prompts of the same `owner` only.
+    Call `admit` until there is a session.  Read the prompt (`Prefill`) while the session has pending tokens.  Then call
+    `propose`, `window` and `commit` once for each pass, until `finish_reason` is set.  The prefix cache reuses only
+    prompts of the same `owner`.
     """
 
     engine: Engine
@@ -61,7 +63,7 @@ class Decoding:
     finish_reason: FinishReason | None = None
     session: Session | None = None
     last_pass: int = 0
-    """Number of the scheduler's pass that last served this sequence."""
+    """The number of the scheduler's pass that last served this sequence."""
     is_closed: bool = False
     _draft: Draft = EMPTY_DRAFT
     _allowed: Sequence[TokenSet | None] | None = None
@@ -73,7 +75,7 @@ class Decoding:
         self.close()
 
     def close(self) -> None:
-        """Free drafter and slots, the slots even where the drafter fails.  A second call does nothing."""
+        """Close the drafter and free the slots, even if the drafter fails.  A second call does nothing."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -84,7 +86,7 @@ class Decoding:
                 self.session.close()
 
     def admit(self) -> bool:
-        """Ask the engine for room unless the sequence has some; whether it has.  Raises ContextLimitExceeded: prompt
+        """Open a session unless there is one, and tell whether there is one now.  Raises ContextLimitExceeded: prompt
         and output can never fit."""
         if self.session is None:
             self.session = self.engine.open(self.prompt_ids, self.max_new_tokens, owner=self.owner)
@@ -95,7 +97,7 @@ class Decoding:
         return self.session is not None
 
     def propose(self) -> Draft:
-        """Return the drafter's proposal, cut to what a window and the limit of the output can hold."""
+        """Return the drafter's proposal, cut to the sizes of a window and of the remaining output."""
         started = time.perf_counter()
         limit = min(self.engine.max_draft, self.max_new_tokens - len(self.output_ids) - 1)
         draft = self.drafter.propose(self.output_ids, limit)
@@ -104,8 +106,8 @@ class Decoding:
         return self._draft
 
     def window(self, n_drafted: int) -> Window:
-        """Return the window of the coming pass, with the first `n_drafted` tokens of the draft in it.  Raises
-        EngineFailure: the constraint does not give one mask for each place of the window."""
+        """Return the window of the next pass, with the first `n_drafted` tokens of the draft.  Raises EngineFailure:
+        the constraint does not give one mask for each choice of the window."""
         assert self.session is not None
         started = time.perf_counter()
         draft_ids = self._draft.token_ids[:n_drafted]
@@ -120,8 +122,8 @@ class Decoding:
         return Window(self.session, last_id, draft_ids, self.sampling, self._allowed)
 
     def commit(self, verification: Verification, seconds: float) -> Step:
-        """Take the target's answer to the last `window`, from a pass of so many seconds.  The output is cut after a
-        stop token, at the end that `find_stop` finds, and at the limit."""
+        """Commit the target's answer to the last `window`.  `seconds`: the time of the pass.  The output ends after a
+        stop token, at the end that `find_stop` finds, or at the limit of new tokens."""
         self.drafter.observe(verification)
         ids = list(verification.choices)
         n_new = next((i + 1 for i, token in enumerate(ids) if token in self.stop_ids), len(ids))

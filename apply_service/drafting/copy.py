@@ -181,6 +181,12 @@ class CopyDrafter(LearningDrafter):
         kind = f"{kind} predicted" if kind in ("start", "followed") and name == "predicted" else kind
         return self.draft(self._cursor.peek(limit), kind, name)
 
+    def resume(self, tail: Sequence[int], limit: int) -> Sequence[int]:
+        """Return what a source has after these tokens, if enough of them stand there; moves nothing."""
+        matches = [(*_best_match(one, tail[-MAX_MATCH:]), one) for one in self._sources.values()]
+        _, place, n_tokens, source = max(matches, key=lambda match: match[0])
+        return source.ids[place : place + limit].tolist() if n_tokens >= MIN_MATCH else []
+
     def _realign(self, cursor: Cursor, output_ids: Sequence[int]) -> tuple[str, Cursor]:
         """Return the place to go on from after the target has left `cursor`, and how it was found."""
         source, tail = cursor.source, list(output_ids[-MAX_MATCH:])

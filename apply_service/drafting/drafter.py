@@ -8,7 +8,9 @@ before, the last writes what no text has.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
+from typing import Any, cast
 
 from apply_service.errors import UnknownDrafter, UnsupportedParameter
 from apply_service.protocols import EMPTY_DRAFT, Constraint, Draft, DraftContext, Drafter, Session, Verification
@@ -70,7 +72,12 @@ def check_drafter(name: str, *, has_draft_model: bool, head: str | None = None) 
 
 def open_drafter(name: str, context: DraftContext, constraint: Constraint | None = None) -> Drafter:
     """Return the drafter of a legal name, for one request whose output must obey `constraint`.  `none` never drafts."""
-    *before, drafter = (resolve(DRAFTERS, part)(context) for part in name.split("+"))
+    opened: list[Drafter] = []
+    for part in name.split("+"):
+        opened.append(resolve(DRAFTERS, part)(context))
+        if part in COPY_DRAFTERS:
+            context = replace(context, resume=cast(Any, opened[-1]).resume)
+    *before, drafter = opened
     for first in reversed(before):
         drafter = Chain(first, drafter)
     return drafter if constraint is None or name == NO_DRAFTS else Completed(drafter, constraint)
@@ -200,7 +207,7 @@ class LearningDrafter:
         """Count a cut draft as rejected only if the target chose another token than the draft's next one."""
         drafted, self._drafted = self._drafted, ()
         if drafted:
-            n_accepted = verification.n_accepted
+            n_accepted = min(verification.n_accepted, len(drafted))
             is_rejected = n_accepted < len(drafted) and drafted[n_accepted] != verification.choices[-1]
             key = self._key(self._drafted_kind)
             accepted, rejected = self._learnt.get(key, (0.0, 0.0))

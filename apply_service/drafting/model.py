@@ -8,7 +8,7 @@ it as long as its other drafter is sure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class DraftModel(WritingDrafter):
         """The tokens in the cache from the prompt's last token on.  The first `_n_settled` belong to the output."""
         self._n_settled = 0
 
-    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
         if self._session is None and not self._is_closed:
             context = self._context
             try:
@@ -45,7 +45,7 @@ class DraftModel(WritingDrafter):
             except ContextLimitExceeded:
                 self._is_closed = True  # the target's context is the longer one
         if self._session is None:
-            return []
+            return
         session, engine = self._session, self._model.engine
         longest = max(engine.pass_times) // engine.prefill_grain * engine.prefill_grain
         while session.n_pending:
@@ -58,13 +58,13 @@ class DraftModel(WritingDrafter):
         session.rewind(len(self._cached) - n_kept)
         del self._cached[n_kept:]
         self._n_settled = n_kept
-        drafted: list[int] = []
         unread = written[n_kept:]
-        while len(drafted) < n_tokens and max(unread) < self._model.n_vocab:
-            drafted.append(self._read(session, unread))
-            unread = drafted[-1:]
-        # The target lacks the ids beyond its own vocabulary.
-        return drafted if max(unread) < self._model.n_vocab else drafted[:-1]
+        for _ in range(n_tokens):
+            if max(unread) >= self._model.n_vocab:
+                return  # one of the two lacks the ids beyond the vocabulary that they share
+            unread = [self._read(session, unread)]
+            if unread[0] < self._model.n_vocab:
+                yield unread[0]
 
     def close(self) -> None:
         """Free the session.  Nothing is drafted afterwards."""

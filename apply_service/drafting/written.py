@@ -5,9 +5,12 @@ Each token costs something, so how many are written follows from what the target
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 
 from apply_service.drafting.drafter import Counts, LearningDrafter, worthwhile_length
+from apply_service.drafting.lookup import MAX_MATCH
 from apply_service.errors import UnsupportedParameter
 from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftWriter, Session
 
@@ -18,22 +21,32 @@ class WritingDrafter(LearningDrafter):
     """Base class: drafts what `write` returns, under the name `kind`.
 
     A draft has at most `most` tokens.  It ends where its next token is reached and accepted with less than the
-    probability `least`: the share of a pass of the target that a token costs.
+    probability `least`: the share of a pass of the target that a token costs.  As soon as what is written leads back
+    into a source, that goes on in its place.
     """
 
     def __init__(self, context: DraftContext, kind: str, *, most: int, least: float) -> None:
         super().__init__(context, {kind: WRITTEN_PRIOR})
         self._kind, self._most, self._least = kind, most, least
+        self._resume = context.resume
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
         if limit <= 0:
             return EMPTY_DRAFT
         n_tokens = worthwhile_length(self.expected(self._kind), self._least, min(limit, self._most))
+        drafted: list[int] = []
+        copied: Sequence[int] = ()
         # At least one token is drafted: otherwise the estimate could never rise again.
-        return self.draft(self.write(output_ids, max(1, n_tokens)), self._kind, self._kind)
+        for token in islice(self.write(output_ids, max(1, n_tokens)), max(1, n_tokens)):
+            drafted.append(token)
+            tail = [*output_ids[-MAX_MATCH:], *drafted]
+            if copied := self._resume(tail, limit - len(drafted)):
+                break
+        draft = self.draft(drafted, self._kind, self._kind)
+        return replace(draft, token_ids=[*drafted, *copied]) if copied else draft
 
-    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
-        """Return at most `n_tokens` tokens that may follow; none if nothing can be said here."""
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
+        """Yield at most `n_tokens` tokens that may follow; none if nothing can be said here."""
         raise NotImplementedError
 
 
@@ -54,10 +67,10 @@ class HeadDrafter(WritingDrafter):
     def begin(self, session: Session) -> None:
         self._session = session
 
-    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
         session = self._session
         if session is None or session.length < len(session.prompt_ids) - 1 + len(output_ids):
-            return []  # the pass that reads the end of the prompt writes its first token too
+            return iter(())  # the pass that reads the end of the prompt writes its first token too
         if self._writer is None:
             self._writer = self._head.open(session, self._sampling)
         return self._writer.write(output_ids, n_tokens)

@@ -1,9 +1,9 @@
-"""Attention of a packed pass, plugged into any Hugging Face model that uses the attention interface.
+"""Plugs the attention of a packed pass into any Hugging Face model that uses the attention interface.
 
 The model has no cache of its own: attention writes the new keys and values into our slots and reads them there.  So
-nothing here depends on the cache classes of a transformers version.  The data of a pass are a keyword argument of the
-model's forward (`apply_pass`): a `PackedPass` (PyTorch's attention, called once for each session) or a `KernelPass`
-(the Triton kernel, for all sessions at once).
+nothing here depends on the cache classes of a transformers version.  The model's forward gets the data of a pass as the
+keyword argument `apply_pass`.  A `PackedPass` calls PyTorch's attention once for each session.  A `KernelPass` calls
+the Triton kernel once for all sessions.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ AttentionSetting = Literal["auto", "sdpa", "triton"]
 def register() -> str:
     """Register `attend` with transformers.  Returns the name for `attn_implementation`.
 
-    It has no mask function.  So the library makes no mask, for which it would wait for the device during a captured
-    pass.
+    No mask function is registered, so the library makes no mask.  Making one would wait for the device, and a captured
+    pass must not wait.
     """
     from transformers import AttentionInterface
 
@@ -54,9 +54,10 @@ def attend(
     s_aux: torch.Tensor | None = None,
     **_unused: Any,
 ) -> tuple[torch.Tensor, None]:
-    """`query` [1, n_heads, n_rows, d], `key` and `value` [1, n_kv_heads, n_rows, d] -> ([1, n_rows, n_heads, d], None).
+    """Return the attention [1, n_rows, n_heads, d] and None, as the interface wants.
 
-    Rows of padding come out as zeros.
+    `query` is [1, n_heads, n_rows, d]; `key` and `value` are [1, n_kv_heads, n_rows, d].  Rows of padding become zeros.
+    Raises NotImplementedError: the model has attention sinks.
     """
     if s_aux is not None:
         raise NotImplementedError("attention sinks")
@@ -88,8 +89,8 @@ class PackedPass:
         sliding_window: int | None,
         softcap: float | None,
     ) -> torch.Tensor:
-        """Store `key` and `value` [n_kv_heads, n_rows, d] and attend from `query` [n_heads, n_rows, d] ->
-        [n_rows, n_heads, d].  Rows outside all segments become zeros."""
+        """Store `key` and `value` [n_kv_heads, n_rows, d], and return the attention [n_rows, n_heads, d] of `query`
+        [n_heads, n_rows, d].  Rows outside all segments become zeros."""
         out = torch.zeros_like(query.transpose(0, 1))
         n_heads, n_kv_heads = len(query), len(key)
         group = n_heads // n_kv_heads
@@ -105,7 +106,7 @@ class PackedPass:
             q = query[:, rows]
             if segment.n_padded > segment.n_rows:
                 q = torch.cat([q, q[:, -1:].expand(-1, segment.n_padded - segment.n_rows, -1)], dim=1)
-            # The queries of one KV head become rows, so that keys and values are never repeated.
+            # The heads that share a KV head become rows, so keys and values need not be repeated.
             q = q.reshape(1, n_kv_heads, group * segment.n_padded, q.shape[-1])
             if softcap is None:
                 found = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, scale=scale)
@@ -117,8 +118,8 @@ class PackedPass:
         return out
 
     def _mask(self, index: int, sliding_window: int | None, group: int) -> torch.Tensor | None:
-        """Additive mask [group * n_padded, n_keys] of one segment, made once a pass.  None if a single unpadded row
-        sees every key."""
+        """Return the additive mask [group * n_padded, n_keys] of one segment, which is made once in a pass.  None if a
+        single row sees every key."""
         segment = self.segments[index]
         if sliding_window is not None and sliding_window >= segment.n_keys:
             sliding_window = None
@@ -141,9 +142,12 @@ class PackedPass:
 # -- the Triton kernel -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """The work of one program of the kernel: `rows` rows of queries (tokens times the `group` heads that share a KV
-    head), `keys` keys at a time, in a range of `split` absolute positions.  Any other value may change bits, so an
-    engine has only one shape."""
+    """The amount of work of one program of the kernel.
+
+    A program handles `rows` rows of queries: tokens times the `group` heads that share a KV head.  It goes through a
+    range of `split` absolute positions, `keys` keys at a time.  Other values may change bits, so an engine has only
+    one shape.
+    """
 
     rows: int = 64
     keys: int = 64
@@ -154,8 +158,8 @@ class TileShape:
 
     @classmethod
     def for_model(cls, head_dim: int, group: int, dtype: torch.dtype, *, split: int = 512) -> TileShape:
-        """Return a tile that fits into registers and shared memory: as many rows as the tensor cores of a warp group
-        take at once; fewer in float32, which does not use them."""
+        """Return a tile that fits into registers and shared memory.  It has the number of rows that the tensor cores of
+        a warp group take at once.  In float32, which does not use these cores, it has fewer rows."""
         rows, keys, warps = (64, 64, 4) if dtype.itemsize == 2 else (16, 32, 4)
         if head_dim > 128:
             keys, warps = keys // 2, 8
@@ -164,16 +168,16 @@ class TileShape:
         return cls(rows=rows, keys=keys, split=split, warps=warps, group=group)
 
     def n_splits(self, n_positions: int) -> int:
-        """Return how many ranges of `split` positions 0..n_positions lie in, at least one."""
+        """Return the number of splits (ranges of `split` positions) that hold `n_positions` positions, at least one."""
         return max(1, -(-n_positions // self.split))
 
     def least_tiles(self, n_rows: int) -> int:
-        """Tiles of a pass whose rows all belong to one session, the fewest of any pass.  Empty tiles cost little, and
-        so windows of all lengths need only one kind of pass."""
+        """Return the number of tiles of a pass if all its rows belong to one session.  No pass of `n_rows` rows has
+        fewer."""
         return -(-n_rows // (self.rows // self.group))
 
     def cut(self, first_row: int, n_rows: int, first_slot: int) -> list[tuple[int, int, int]]:
-        """Tiles of one session's rows, whole tokens each, as `Places.tiles` has them."""
+        """Return the tiles of one session's rows, in the form of `Places.tiles`.  A tile never divides a token."""
         n_tokens = self.rows // self.group
         return [(first_row + start, min(n_tokens, n_rows - start), first_slot) for start in range(0, n_rows, n_tokens)]
 
@@ -181,9 +185,9 @@ class TileShape:
 class Places(NamedTuple):
     """The places of the rows of a pass, on the device.
 
-    `positions` [n_rows] int64.  `slots` [n_rows] int64, -1 for padding.  `tiles` [n_tiles, 3] int64: first row, number
-    of rows (0: empty) and the session's first slot.  `n_splits`: at least the ranges of positions up to the last
-    row.
+    `positions` [n_rows] int64.  `slots` [n_rows] int64, -1 for padding.  `tiles` [n_tiles, 3] int64: the first row, the
+    number of rows (0: an empty tile) and the session's first slot.  `n_splits`: at least the number of splits up to the
+    last position.
     """
 
     positions: torch.Tensor
@@ -203,8 +207,8 @@ class Kernels:
 
 @dataclass(frozen=True, slots=True)
 class KernelPass:
-    """The attention of one forward by the kernel, which reads everything from `inputs` on the device.  So the pass can
-    be captured once and replayed for other lengths, sessions and slots."""
+    """The attention of one forward by the kernel.  The kernel reads all data from `inputs` on the device, so a captured
+    pass can be replayed for other lengths, sessions and slots."""
 
     pool: SlotPool
     kernels: Kernels
@@ -214,7 +218,7 @@ class KernelPass:
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any
     ) -> torch.Tensor:
-        """Do as `PackedPass.attend` does."""
+        """Store keys and values and return the attention, as `PackedPass.attend` does."""
         keys, values, inputs = self.pool.keys[layer], self.pool.values[layer], self.inputs
         places = Places(inputs.positions, inputs.slots, inputs.tiles, inputs.key.n_splits)
         self.kernels.store(key, value, keys, values, inputs.slots)
@@ -222,8 +226,8 @@ class KernelPass:
 
 
 def find_kernels(setting: AttentionSetting, device: torch.device) -> tuple[Kernels | None, str]:
-    """Return the kernels for `setting` on `device`, and an empty text; or None for PyTorch's own attention, and the
-    reason. Raises MissingDependency: the kernels are asked for by name and can't run here."""
+    """Return the kernels for `setting` on `device` and an empty text, or None and the reason for using PyTorch's
+    attention.  Raises MissingDependency: the setting demands the kernels, but they can't run here."""
     if setting == "sdpa":
         return None, "attention is set to sdpa"
     is_interpreted = device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
@@ -236,7 +240,7 @@ def find_kernels(setting: AttentionSetting, device: torch.device) -> tuple[Kerne
     else:
         lack = f"{device.type} has no Triton"
     if not lack:
-        # Importing them decides by TRITON_INTERPRET whether they are interpreted.
+        # At import, TRITON_INTERPRET decides whether they are interpreted.
         attention = importlib.import_module("apply_service.engine.triton_attention")
         others = importlib.import_module("apply_service.engine.triton_kernels")
         return Kernels(attention.store, attention.attend_slots, others.choose_best), ""
@@ -252,19 +256,20 @@ def fix_frequencies(model: Any, context_limit: int) -> None:
     """Choose the rotary frequencies of `longrope` models (Phi 3 and 4) once, for the longest sequence that the engine
     admits.  A second call does nothing.
 
-    The library chooses them in each forward by its largest position.  In a packed pass that may belong to another
-    sequence: a long sequence would change a short one, and a sequence that grows past the limit would mix both kinds in
-    its cache.  The library's `dynamic` frequencies change only past the context limit, which no sequence reaches.
+    The library chooses the frequencies in each forward, by the largest position.  So in a packed pass, a long sequence
+    would change the frequencies of a short one.  And a sequence that grows past the limit for short ones would have
+    both kinds in its cache.  `dynamic` frequencies need no fixing: they change only past the context limit, and no
+    sequence gets there.
     """
     for module in model.modules():
         kind = getattr(module, "rope_type", None)
         kinds = kind if isinstance(kind, dict) else {None: kind}
         changing = [name for name, one in kinds.items() if one == "longrope"]
         for name in changing:
-            # Show the module the last position that may come: it chooses by that.
+            # The module chooses by the largest position, so show it the largest one that is possible.
             device = next(module.buffers()).device
             positions = torch.tensor([[context_limit - 1]], device=device)
             module(torch.zeros(1, device=device), positions, **({} if name is None else {"layer_type": name}))
-        if changing:  # "fixed" is none of the kinds that the library changes in a forward
+        if changing:  # the library does not know the kind "fixed", so it changes nothing in a forward
             fixed = {name: "fixed" if name in changing else one for name, one in kinds.items()}
             module.rope_type = fixed if isinstance(kind, dict) else "fixed"

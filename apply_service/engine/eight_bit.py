@@ -1,8 +1,8 @@
-"""Linear layers with weights of 8 bits (`fp8`, `int8`), which replace `nn.Linear`.
+"""Replaces `nn.Linear` by layers with weights of 8 bits (`fp8`, `int8`).
 
-Each row has its own scale, from its largest magnitude, and a row of a product depends only on that row of the input.
-So a row has the same bits beside any other rows.  Without CUDA both formats are emulated in float32, with exact
-products and the same scales: for tests and for trying a model, not for speed.
+Each row has its own scale, computed from its largest magnitude.  A row of a product depends only on the same row of the
+input, so it has the same bits beside any other rows.  Without CUDA, both formats are emulated in float32, with exact
+products and the same scales.  The emulation is for tests and for trying a model, and is not fast.
 """
 
 from __future__ import annotations
@@ -16,57 +16,58 @@ from torch import nn
 
 Format = Literal["fp8", "int8"]
 LIMITS: Final = {"fp8": 448.0, "int8": 127.0}
-"""The largest magnitude of each: of e4m3 without infinities, and of symmetric integers."""
+"""The largest magnitude of each format: e4m3 without infinities, and symmetric integers."""
 DTYPES: Final = {"fp8": torch.float8_e4m3fn, "int8": torch.int8}
 PART_ROWS = 2048
 LEAST_SCALE = 1e-12
-"""A row of zeros is divided by this."""
+"""The smallest scale, so that a row of zeros is not divided by zero."""
 SIZE_GRAIN = 16
 """Rows and columns of an fp8 matrix must be multiples of this (`torch._scaled_mm`)."""
 ROW_GRAIN = 32
-"""Rows of activations are multiplied in multiples of this: the library's kernels are fast from there on, and it may
-have none for odd counts."""
+"""Activations are padded to a multiple of this many rows.  The library may have no kernel for odd counts, and its
+kernels are slow for fewer rows."""
 PROBED_ROWS = (32, 64, 96, 128, 160, 192, 224, 256, 288, 512, 1024, 4096)
 
 ScaleWay = Literal["within", "after"]
-"""Whether the library's fp8 product applies the scales, or a kernel of ours after it."""
+"""Where the scales are applied: `within` the library's fp8 product, or `after` it by a kernel of ours."""
 
 log = logging.getLogger(__name__)
 _ways: dict[tuple[int, int, torch.device], ScaleWay] = {}
 
 
 class ScaledRows(NamedTuple):
-    """The numbers `values` [n_rows, n_columns] in 8 bits times `scales` [n_rows, 1] float32."""
+    """A quantised matrix: `values` [n_rows, n_columns] in 8 bits, to be multiplied by `scales` [n_rows, 1] float32."""
 
     values: torch.Tensor
     scales: torch.Tensor
 
 
 def quantise_rows(x: torch.Tensor, number_format: Format) -> ScaledRows:
-    """`x` [n_rows, n_columns] of any float type in 8 bits, rounded to nearest.  A row with a NaN gets a scale of
-    NaN."""
+    """Return `x` [n_rows, n_columns], of any float type, in 8 bits, rounded to nearest.  A row with a NaN gets a scale
+    of NaN."""
     limit = LIMITS[number_format]
     exact = x.float()
-    # CUDA multiplies with the rounded inverse of a number of the host's: other bits than a division's.
+    # A tensor, because CUDA multiplies by the rounded inverse of a Python number, and that gives other bits.
     divisor = torch.full((), limit, device=x.device)
     scales = (exact.abs().amax(dim=-1, keepdim=True) / divisor).clamp(min=LEAST_SCALE)
     scaled = (exact / scales).clamp(-limit, limit)
     if number_format == "int8":
-        scaled = torch.nan_to_num(scaled).round()  # integers have no NaN; the scale has
+        scaled = torch.nan_to_num(scaled).round()  # integers have no NaN, but the scale of such a row is NaN
     return ScaledRows(scaled.to(DTYPES[number_format]), scales)
 
 
 def quantise_in_parts(x: torch.Tensor, number_format: Format) -> ScaledRows:
-    """Do as `quantise_rows` does, a few rows at a time, because a large matrix may leave little memory."""
+    """Do as `quantise_rows` does, but a few rows at a time: beside a large matrix there may be little free memory."""
     parts = [quantise_rows(rows, number_format) for rows in torch.split(x, PART_ROWS)]
     return ScaledRows(torch.cat([part.values for part in parts]), torch.cat([part.scales for part in parts]))
 
 
 class EightBitLinear(nn.Module):
-    """`values` [n_out, n_in], `scales` [n_out, 1] float32 and perhaps `bias` [n_out], none of them trainable.
+    """A linear layer with `values` [n_out, n_in], `scales` [n_out, 1] float32 and, if there is one, `bias` [n_out].
+    None of them is trainable.
 
-    In `fp8` the activations are e4m3 too, with scales computed in the pass; `way` says how CUDA multiplies them (None
-    on other devices).  In `int8` the activations keep their type.
+    In `fp8` the activations are e4m3 too, and their scales are computed in the pass.  `way` tells where CUDA applies
+    the scales; it is None on other devices.  In `int8` the activations keep their type.
     """
 
     def __init__(self, linear: nn.Linear, number_format: Format) -> None:
@@ -79,7 +80,7 @@ class EightBitLinear(nn.Module):
         self.way = find_way(self.values) if number_format == "fp8" and self.values.is_cuda else None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[..., n_in] -> [..., n_out] in the type of `x`."""
+        """Return the product [..., n_out] for `x` [..., n_in], in the type of `x`."""
         rows = x.reshape(-1, x.shape[-1])
         if not x.is_cuda:  # emulated, in float32
             made = ScaledRows(rows, torch.ones(())) if self.number_format == "int8" else quantise_rows(rows, "fp8")
@@ -109,12 +110,12 @@ def can_be(linear: nn.Linear, number_format: Format) -> bool:
 
 # -- fp8 products on CUDA ----------------------------------------------------------------------------------------------
 def find_way(values: torch.Tensor) -> ScaleWay:
-    """Return how fp8 weights of this size [n_out, n_columns] are multiplied on their device.  Tried once, before any
-    pass is captured.
+    """Return where scales are applied for fp8 weights of this size [n_out, n_columns] on their device.  Each size is
+    tried once, before any pass is captured.
 
-    Scales within the product are the fastest, but cuBLAS refuses them on Hopper for long rows and few of them
-    (`CUBLAS_STATUS_NOT_SUPPORTED`; pytorch/ao issue 4582), as in the down projection of a 70B shape.  A matrix has one
-    way for all row counts, so that rows of different passes stay alike.
+    Scales within the product are faster.  But on Hopper, cuBLAS refuses them for a few long rows, as in the down
+    projection of a 70B model (`CUBLAS_STATUS_NOT_SUPPORTED`; pytorch/ao issue 4582).  A matrix has one way for all row
+    counts, so that a row has the same bits in all passes.
     """
     key = (*values.shape, values.device)
     if key not in _ways:
@@ -135,10 +136,11 @@ def find_way(values: torch.Tensor) -> ScaleWay:
 
 
 def multiply_fp8(rows: ScaledRows, values: torch.Tensor, scales: torch.Tensor, way: ScaleWay) -> torch.Tensor:
-    """`rows` [n_rows, n_columns] times `values` [n_out, n_columns] with `scales` [n_out, 1] -> [n_rows, n_out].
+    """Return the product [n_rows, n_out] of `rows` [n_rows, n_columns] and `values` [n_out, n_columns] with `scales`
+    [n_out, 1].
 
-    `n_rows` is a multiple of `ROW_GRAIN`.  The product is bfloat16 if the scales are `within` (the library's kernels
-    for row-wise scales write nothing else), else float32 without scales.
+    `n_rows` is a multiple of `ROW_GRAIN`.  With the way `within`, the product is scaled and in bfloat16, the only type
+    that the library's kernels for row-wise scales write.  With `after`, it is float32 without scales.
     """
     is_within, one = way == "within", _one(values.device)
     product: torch.Tensor = torch._scaled_mm(
@@ -154,5 +156,5 @@ def multiply_fp8(rows: ScaledRows, values: torch.Tensor, scales: torch.Tensor, w
 
 @cache
 def _one(device: torch.device) -> torch.Tensor:
-    """Return the scale 1, made before any pass is captured."""
+    """Return the scale 1 as a tensor.  It is made before any pass is captured."""
     return torch.ones(1, dtype=torch.float32, device=device)

@@ -1,4 +1,4 @@
-"""A GGUF file as a model folder: it is unpacked once, and every later start loads the folder.
+"""Unpacks a GGUF file into a model folder, once.  Every later start loads the folder.
 
 `transformers` reads weights, configuration, tokenizer and chat template from the file.  A GGUF holds no code.
 """
@@ -25,17 +25,17 @@ from apply_service.models.hub import first_line
 
 MAGIC = b"GGUF"
 PLAIN = {"F32": torch.float32, "F16": torch.float16}
-"""File types whose folder keeps their number format; any other becomes bfloat16."""
+"""Number formats that the folder keeps.  All others become bfloat16."""
 OLDEST_TRANSFORMERS = Version("5.23")
-"""Earlier ones read some weights and the end of a turn wrongly."""
+"""Earlier versions read some weights and the end of a turn wrongly."""
 
 
 def unpacked(path: Path, parent: Path) -> Path:
-    """Return the folder below `parent` that holds the model of the GGUF file `path`; it is made if there is none.
+    """Return the folder below `parent` with the model of the GGUF file `path`.  Unpacks the file if there is none.
 
     Raises:
         MissingDependency: the extra `gguf` is not installed.
-        ModelNotLoadable: the file is damaged, not a GGUF, or of an unknown quantisation or architecture.
+        ModelNotLoadable: the file is damaged, is no GGUF, or has an unknown quantisation or architecture.
         ModelTooLarge: memory or disk are too small for the unpacked weights.
     """
     status = path.stat()
@@ -58,7 +58,7 @@ def unpacked(path: Path, parent: Path) -> Path:
         raise missing_extra(f"A GGUF file needs more packages ({error})", "gguf") from error
     try:
         tensors = gguf.GGUFReader(path).tensors
-    except Exception as error:  # whatever a damaged file leads to
+    except Exception as error:  # a damaged file can lead to any error
         raise _unreadable(path, first_line(error)) from error
     kinds = {tensor.tensor_type for tensor in tensors}
     _refuse_unknown(gguf, kinds, path)
@@ -66,7 +66,7 @@ def unpacked(path: Path, parent: Path) -> Path:
     dtype = PLAIN.get("".join(matrix_kinds), torch.bfloat16)
     n_weights = [int(tensor.n_elements) for tensor in tensors]
     needed = sum(n_weights) * dtype.itemsize
-    # One tensor at a time is in float32 as well, twice.
+    # One tensor at a time also has two copies in float32.
     refuse_too_large(str(path), needed + 8 * max(n_weights, default=0), free_bytes(torch.device("cpu")))
     parent.mkdir(parents=True, exist_ok=True)
     refuse_too_large(str(path), needed, shutil.disk_usage(parent).free, what="disk")
@@ -85,12 +85,12 @@ def unpacked(path: Path, parent: Path) -> Path:
 
 
 def _convert(path: Path, made: Path, dtype: torch.dtype, plain: Any) -> None:
-    """Have the library read the file and write a model folder with safetensors."""
+    """Let the library read the file, and write a model folder with safetensors."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     source: dict[str, Any] = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
     try:
-        # The library's bar has no switch: it is for terminals alone.
+        # The library's progress bar can't be switched off, so hide it unless standard error is a terminal.
         with nullcontext() if is_terminal() else redirect_stderr(io.StringIO()):
             model = AutoModelForCausalLM.from_pretrained(**source, dtype=dtype, quantization_config=plain)
         model.save_pretrained(made)
@@ -102,7 +102,7 @@ def _convert(path: Path, made: Path, dtype: torch.dtype, plain: Any) -> None:
 
 
 def _refuse_unknown(gguf: Any, kinds: Iterable[Any], path: Path) -> None:
-    """Raises ModelNotLoadable: a quantisation that can't be unpacked."""
+    """Raises ModelNotLoadable: one of the quantisations `kinds` can't be unpacked."""
     for kind in kinds:
         n_bytes = gguf.GGML_QUANT_SIZES[kind][1]
         try:

@@ -1,8 +1,7 @@
-"""The slots of an engine, each with room for the keys and values of one token, the prefix cache over them, and how
-sessions get and leave their slots.
+"""Manages the slots of an engine, gives them to sessions, and keeps prompts in them as a prefix cache.
 
-A session gets one range of slots for its whole life.  So attention needs no table, and rewinding only changes a number:
-slots beyond the session's length are masked.
+A slot has room for the keys and values of one token in all layers.  A session gets one range of slots for its whole
+life, so attention needs no table.  Rewinding a session only changes its length: slots beyond the length are masked.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 ALIGNMENT_BYTES = 64
 PREFILL_GRAIN = 64
-"""Prompts are read, and kept, in whole chunks of so many tokens, or of half a small engine's largest pass."""
+"""Prompts are read and kept in whole chunks of this many tokens, but at most half of the largest pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class KVShape:
 
     @classmethod
     def of(cls, config: Any, dtype: torch.dtype, device: torch.device) -> KVShape:
-        """Make one from a Hugging Face text config."""
+        """Return the shape for a Hugging Face text config."""
         n_heads: int = config.num_attention_heads
         n_kv_heads = getattr(config, "num_key_value_heads", None) or n_heads
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // n_heads
@@ -48,12 +47,13 @@ class KVShape:
 
     @property
     def bytes_per_slot(self) -> int:
-        """Keys and values of one token in all layers."""
+        """The bytes that one token's keys and values take in all layers."""
         return 2 * self.n_layers * self.n_kv_heads * self.head_dim * int(self.dtype.itemsize)
 
 
 class SlotPool:
-    """`keys[layer]` and `values[layer]` [n_kv_heads, n_slots, head_dim], and which ranges of slots are free."""
+    """The arrays `keys[layer]` and `values[layer]` [n_kv_heads, n_slots, head_dim], and a list of the free ranges of
+    slots."""
 
     def __init__(self, shape: KVShape, n_slots: int) -> None:
         self.shape = shape
@@ -62,17 +62,18 @@ class SlotPool:
         self.keys = [_zeros(size, shape) for _ in range(shape.n_layers)]
         self.values = [_zeros(size, shape) for _ in range(shape.n_layers)]
         self.states: torch.Tensor | None = None
-        """Hidden states of the tokens [n_slots + 1, width], if a head drafts from them; the last row is for padding."""
+        """Hidden states of the tokens [n_slots + 1, width] if a draft head needs them.  The last row is for padding."""
         self._free = [(0, n_slots)]
         self.make_room: Callable[[int], bool] = lambda _n_slots: False
-        """Called if no range of so many slots is free; returns whether one is free now."""
+        """Is called if no range of this many slots is free.  Returns whether one is free afterwards."""
 
     def keep_states(self, width: int) -> None:
-        """Have room for hidden states of so many numbers a slot."""
+        """Allocate hidden states of `width` numbers for each slot."""
         self.states = _zeros((self.n_slots + 1, width), self.shape)
 
     def store_states(self, slots: torch.Tensor, states: torch.Tensor) -> None:
-        """Keep `states` [n_rows, width] in `slots` [n_rows]; -1 is the row for padding.  May be captured."""
+        """Write `states` [n_rows, width] into `slots` [n_rows].  Slot -1 is the row for padding.  A CUDA graph can
+        capture this."""
         assert self.states is not None
         self.states.index_copy_(0, slots.remainder(self.n_slots + 1), states.to(self.states.dtype))
 
@@ -81,7 +82,7 @@ class SlotPool:
         return sum(stop - start for start, stop in self._free)
 
     def take(self, n_slots: int) -> range | None:
-        """Take the first free range of that length; None if there is none and none can be made."""
+        """Take the first free range of `n_slots` slots.  Returns None if there is none and `make_room` makes none."""
         slots = self.find(n_slots)
         if slots is None and self.make_room(n_slots):
             slots = self.find(n_slots)
@@ -91,13 +92,13 @@ class SlotPool:
         return slots
 
     def find(self, n_slots: int, also_free: Iterable[range] = ()) -> range | None:
-        """Return the first range of that length that is free, or would be if `also_free` were free.  Takes nothing."""
+        """Return the first range of `n_slots` slots that is free, with `also_free` counted as free.  Takes nothing."""
         free = _joined(sorted([*self._free, *((slots.start, slots.stop) for slots in also_free)]))
         return next((range(start, start + n_slots) for start, stop in free if stop - start >= n_slots), None)
 
     def give_back(self, slots: range) -> None:
-        """Free a range, or a part of one, that `take` gave.  Raises EngineFailure: part of it is free already, or not
-        of this pool.  Nothing has changed then."""
+        """Free a range that `take` returned, or a part of it.  Raises EngineFailure: some of its slots are free already
+        or do not exist.  Then nothing has changed."""
         if not slots:
             return
         bounds = [slots.start, slots.stop]
@@ -113,7 +114,8 @@ class SlotPool:
         self._free = _joined(self._free)
 
     def clear(self, slots: range) -> None:
-        """Set a range to zero: a masked key has weight 0, but 0 times a NaN left by a broken request is NaN."""
+        """Set a range to zero.  A broken request may have left a NaN there.  Masking is not enough, because a weight of
+        0 times NaN is NaN."""
         for layer in (*self.keys, *self.values):
             layer[:, slots.start : slots.stop] = 0
 
@@ -136,7 +138,7 @@ def _joined(free: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _zeros(size: tuple[int, ...], shape: KVShape) -> Any:
-    """Aligned zeros.  On the CPU the system provides each page when it is first touched."""
+    """Return aligned zeros.  On the CPU, the system provides each page of memory when it is first touched."""
     if shape.device is None:
         return np.zeros(size, shape.dtype)
     import torch
@@ -152,18 +154,19 @@ def _zeros(size: tuple[int, ...], shape: KVShape) -> Any:
 # -- prefix cache ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True, eq=False)
 class CachedPrompt:
-    """Slots that hold a prompt's first `len(digests)` chunks; `digests[i]` is of chunks 0..i and the owner."""
+    """The slots of a prompt's first `len(digests)` chunks.  `digests[i]` is a digest of the owner and chunks 0 to i."""
 
     slots: range
     digests: tuple[bytes, ...]
 
 
 class PrefixCache:
-    """Keys and values of prompts already read, for the next prompt that begins the same way.
+    """Keeps the keys and values of prompts for later prompts that begin with the same tokens.
 
-    Prompts are kept apart by owner (the caller's API key), so that timing does not show what others have sent.  They
-    stay in the slots of ended sessions, cut to whole chunks of `grain` tokens.  The least recently used is dropped
-    first.  Together they hold at most `max_slots`; 0 keeps nothing.  If the pool is full, they make room.
+    An owner (the caller's API key) gets only prompts of its own, so that timing does not show what others have sent.
+    Prompts stay in the slots of ended sessions, cut to whole chunks of `grain` tokens.  Together they hold at most
+    `max_slots` slots; with 0, nothing is kept.  The least recently used prompt is dropped first, also to make room if
+    the pool is full.
     """
 
     def __init__(self, pool: SlotPool, *, grain: int, max_slots: int) -> None:
@@ -182,11 +185,12 @@ class PrefixCache:
 
     @property
     def n_slots(self) -> int:
-        """Slots that prompts hold."""
+        """The number of slots that prompts hold."""
         return sum(map(len, self.ranges))
 
     def restore(self, owner: str, prompt_ids: Sequence[int], slots: range) -> int:
-        """Copy the longest known beginning of the prompt, without its last token, to `slots`.  Returns its length."""
+        """Copy the longest kept beginning of the prompt to `slots`, and return its length.  It never includes the last
+        token of the prompt."""
         best, n_chunks = None, 0
         for digest in self._digests(owner, prompt_ids[:-1]):
             if digest not in self._by_digest:
@@ -200,8 +204,8 @@ class PrefixCache:
         return n_tokens
 
     def keep(self, owner: str, prompt_ids: Sequence[int], slots: range) -> None:
-        """Take over the `slots` of an ended session that hold whole chunks of `prompt_ids`, as far as the limit allows.
-        Give back the rest, or all of them if these chunks are known already."""
+        """Keep the `slots` of an ended session that hold whole chunks of `prompt_ids`, as far as the limit allows.
+        Gives back the other slots, or all slots if these chunks are kept already."""
         digests = tuple(self._digests(owner, prompt_ids))[: self._max_chunks]
         known = self._by_digest.get(digests[-1], []) if digests else []
         if known:
@@ -211,7 +215,7 @@ class PrefixCache:
             return
         n_used = len(digests) * self._grain
         self._pool.give_back(slots[n_used:])
-        for digest in digests:  # a prompt that is the beginning of this one is no longer needed
+        for digest in digests:  # drop prompts that are a beginning of this one
             for covered in [one for one in self._by_digest.get(digest, ()) if one.digests[-1] == digest]:
                 self._drop(covered)
         prompt = CachedPrompt(slots[:n_used], digests)
@@ -222,9 +226,10 @@ class PrefixCache:
             self._drop(next(iter(self._prompts.values())))
 
     def make_room(self, n_slots: int) -> bool:
-        """Free prompts so that the pool has a range of that length.  Returns whether it has.
+        """Free prompts so that the pool has a free range of `n_slots` slots.  Returns whether it has one.
 
-        It finds the fewest least recently used prompts that would open a range, and frees those that lie in it.
+        Among the least recently used prompts, it finds the fewest that would open such a range.  Of these, it frees the
+        prompts that lie in the range.
         """
         prompts, ranges = list(self._prompts.values()), self.ranges
         n_freed = bisect_left(
@@ -248,7 +253,7 @@ class PrefixCache:
         self._pool.give_back(prompt.slots)
 
     def _digests(self, owner: str, ids: Sequence[int]) -> Iterator[bytes]:
-        """Return, for each whole chunk, a digest of the owner and of all tokens up to its end."""
+        """Yield a digest for each whole chunk, of the owner and of all tokens up to the end of the chunk."""
         running = blake2b(key=blake2b(owner.encode()).digest(), digest_size=16)
         array = np.asarray(ids, dtype=np.int64)
         for end in range(self._grain, len(array) + 1, self._grain):
@@ -258,11 +263,11 @@ class PrefixCache:
 
 # -- sessions ----------------------------------------------------------------------------------------------------------
 class SlotEngine:
-    """Base of the engines in this process: they admit sessions to their slots and end a pass in the same way."""
+    """Base class of the engines that keep keys and values in slots.  It opens sessions and releases their slots."""
 
     determinism: Literal["bitwise", "tolerant"]
     attends_in_blocks = True
-    """Whether attention reads keys in multiples of `key_grain`; else it reads all slots of a session."""
+    """Whether attention reads keys in multiples of `key_grain`.  If not, it reads all slots of a session."""
 
     def __init__(
         self,
@@ -275,8 +280,8 @@ class SlotEngine:
         prefix_cache_bytes: int,
         pool: SlotPool | None = None,
     ) -> None:
-        """`pass_times`: relative times of passes by their rows.  `key_grain`: a session has a multiple of this many
-        slots.  `pool`: slots to share with another engine."""
+        """`pass_times`: the relative time of a pass by its number of rows.  `key_grain`: a session has a multiple of
+        this many slots.  `pool`: the slots of another engine, to share them."""
         self.context_limit = context_limit
         self.pass_times = pass_times
         self.max_draft = max(pass_times) - 1
@@ -293,7 +298,7 @@ class SlotEngine:
         if slots is None:
             return None
         if not self.attends_in_blocks and self.determinism == "bitwise":
-            owner = f"{len(slots)} {owner}"  # only sessions with equally many slots have the same bits
+            owner = f"{len(slots)} {owner}"  # bits are equal only between sessions of the same size
         n_cached = self.prefix_cache.restore(owner, prompt_ids, slots)
         return Session(prompt_ids, slots, owner=owner, n_cached=n_cached, release=self._release)
 
@@ -302,11 +307,11 @@ class SlotEngine:
         self.prefix_cache.keep(session.owner, session.prompt_ids[:n_known], session.slots)
 
     def _n_keys(self, session: Session, n_filled: int) -> int:
-        """Return how many slots of the session attention reads once `n_filled` are written."""
+        """Return the number of slots that attention reads when `n_filled` slots of the session are written."""
         return round_up(n_filled, self._key_grain) if self.attends_in_blocks else len(session.slots)
 
     def _clear_keys(self, parts: Sequence[Part]) -> None:
-        """Clear what attention is about to read, as far as it may hold data of an earlier session."""
+        """Clear the slots that attention is about to read if they may hold data of an earlier session."""
         for part in parts:
             session = part.session
             end = self._n_keys(session, session.length + part.n_rows)
@@ -315,8 +320,8 @@ class SlotEngine:
                 session.cleared = end
 
     def check_integrity(self) -> None:
-        """Call it while no session is open.  Raises EngineFailure: a slot is neither free nor in the prefix cache,
-        or it is both."""
+        """Check that every slot is either free or in the prefix cache, while no session is open.  Raises EngineFailure:
+        a slot is neither, or both."""
         n_held = self.pool.n_slots - self.pool.n_free
         n_kept, ranges = self.prefix_cache.n_slots, self.prefix_cache.ranges
         if n_held != n_kept or self.pool.find(self.pool.n_slots, ranges) is None:
@@ -328,8 +333,8 @@ class SlotEngine:
 
 
 def settle(parts: Sequence[Part], found: Iterable[Verification]) -> list[Verification | None]:
-    """Return the answers to the parts of a pass, given those to its windows; moves the sessions on.  Raises
-    EngineFailure: a probability is not a number.  Then no session has moved."""
+    """Advance the sessions of a pass, and return an answer for each part: that of `found` for a window, None for a
+    chunk of a prompt.  Raises EngineFailure: a probability is not a number.  Then no session has advanced."""
     rest = iter(found)
     answers = [next(rest) if isinstance(part, Window) else None for part in parts]
     for part, answer in zip(parts, answers, strict=True):
@@ -349,8 +354,8 @@ def round_up(n: int, grain: int) -> int:
 
 
 def refuse_over_limit(n_prompt: int, max_new_tokens: int, limit: int, remedy: str | None = None) -> None:
-    """Raises ContextLimitExceeded: prompt and new tokens are more than `limit`.  `remedy`: where the model does not set
-    it."""
+    """Raises ContextLimitExceeded: prompt and new tokens exceed `limit`.  `remedy` is given if something else than the
+    model sets the limit."""
     if n_prompt + max_new_tokens > limit:
         raise ContextLimitExceeded(
             f"{n_prompt} prompt tokens and up to {max_new_tokens} new ones exceed the context limit"

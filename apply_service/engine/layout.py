@@ -1,6 +1,7 @@
-"""Which rows of a pass belong to which session, and which of them choose a token, for both engines.
+"""Lays out the rows of a pass for all engines: which session each row belongs to, and which rows choose a token.
 
-Only rows that choose go through the head: none of a prompt, and in a window those where the target has a choice.
+Only rows that choose go through the head.  Rows of a prompt choose nothing, and a row of a window chooses only if the
+target has a choice there.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from apply_service.protocols import Part, SamplingParams, Session, TokenIds, Tok
 
 
 class Segment(NamedTuple):
-    """One session's rows in a pass.  They start at `position` of its sequence, whose slots start at `first_slot`.
+    """One session's rows in a pass.
 
-    Attention reads `n_keys` slots.  PyTorch's attention gets `n_padded` query rows: the last row is repeated.
+    The first row has the absolute position `position`, and position 0 has the slot `first_slot`.  Attention reads
+    `n_keys` slots.  PyTorch's attention gets `n_padded` query rows: the last row is repeated.
     """
 
     first_row: int
@@ -32,9 +34,9 @@ class Segment(NamedTuple):
 class WindowRows(NamedTuple):
     """The rows of one window that go through the head, and how they choose.
 
-    They are rows `first` to `first + n_rows` of the head.  `places`: which choices of the window they make; None: all.
-    `position`: absolute position of the window's first choice.  `allowed[i]`: the ids allowed in row i; None or no
-    entry allows all.
+    They are the rows from `first` to `first + n_rows` of the head.  `position`: the absolute position of the window's
+    first choice.  `places[i]`: the choice of the window that row i makes; None: the rows make all choices in order.
+    `allowed[i]`: the ids that row i may choose; None or no entry allows all.
     """
 
     first: int
@@ -50,16 +52,17 @@ class WindowRows(NamedTuple):
         return self.position + np.asarray(range(self.n_rows) if self.places is None else self.places, np.int64)
 
     def masks(self) -> Iterator[tuple[int, TokenSet]]:
-        """Yield the head's rows that have a mask, with it."""
+        """Yield each row of the head that has a mask, and the mask."""
         for row, ids in zip(range(self.first, self.first + self.n_rows), self.allowed or (), strict=False):
             if ids is not None:
                 yield row, ids
 
     def verified(self, window: Window, choices: Sequence[int], logprobs: Sequence[float] | None) -> Verification:
-        """Return what comes of `window`, given the choices and their log probabilities in all rows of the head.
+        """Return the target's decision on `window`, from the choices and log probabilities of all rows of the head.
 
-        Draft tokens are accepted as long as each equals the choice before it.  A choice depends only on the tokens
-        before it, so this is exact.  A choice that the target is not asked for is the one that the mask allows.
+        A draft token is accepted if it equals the target's choice and all draft tokens before it are accepted.  This is
+        exact, because a choice depends only on the tokens before it.  If the target is not asked for a choice, the
+        choice is the only token that the mask allows.
         """
         rows = slice(self.first, self.first + self.n_rows)
         made, told = list(choices[rows]), [] if logprobs is None else list(logprobs[rows])
@@ -80,8 +83,11 @@ class WindowRows(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """`ids` and `positions` [n_rows]; `head_rows` [n_head_rows]: the rows that go through the head; `windows[i]` are
-    those of the i-th window of the parts."""
+    """The rows of a pass.
+
+    `ids` and `positions` are [n_rows].  `head_rows` [n_head_rows] are the rows that go through the head.  `windows[i]`
+    describes the head's rows of the i-th window of the parts.
+    """
 
     ids: TokenIds
     positions: TokenIds
@@ -92,13 +98,13 @@ class Layout(NamedTuple):
     def verified(
         self, parts: Sequence[Part], choices: Sequence[int], logprobs: Sequence[float] | None
     ) -> list[Verification]:
-        """Return what comes of each window, given the choices in all rows of the head."""
+        """Return the target's decision on each window, from the choices of all rows of the head."""
         windows = (part for part in parts if isinstance(part, Window))
         return [rows.verified(part, choices, logprobs) for rows, part in zip(self.windows, windows, strict=True)]
 
 
 def asked_places(window: Window) -> list[int] | None:
-    """Return the choices of a window that the target is asked for; None: all."""
+    """Return the indices of the choices of a window that the target is asked for; None means all."""
     if window.allowed is None:
         return None
     asked = window.asked
@@ -117,11 +123,12 @@ def pack(
 ) -> Layout:
     """Lay out `parts` in `n_rows` rows.
 
-    `n_keys(session, end)`: how many slots attention reads for a segment that ends at position `end`.  `query_grain`:
-    attention pads the query rows of a segment to a multiple of it.
+    `n_keys(session, end)`: the number of slots that attention reads for a segment that ends at position `end`.
+    `query_grain`: attention pads the query rows of a segment to a multiple of this.
 
-    Raises EngineFailure: a part reaches beyond its slots or the vocabulary, has fewer tokens than rows, or shares its
-    session.  It would write into other sessions' slots or break the device.
+    Raises EngineFailure: a part reaches beyond its slots or the vocabulary, has fewer tokens than rows, belongs to a
+    closed session, or shares its session with another part.  Such a part would write into slots of other sessions, or
+    make the device fail.
     """
     if len({id(part.session) for part in parts}) < len(parts):
         raise EngineFailure("internal fault: one request was to be computed twice at once", value=len(parts))

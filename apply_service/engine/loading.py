@@ -1,7 +1,7 @@
 """Loads a model by its name: the embedded model, a folder, a GGUF file, a short name or a Hugging Face id.
 
 Weights come from safetensors or GGUF only.  Python code of a model runs only if the settings allow it.  A LoRA adapter
-is added to the weights once; after that the engine runs plain linear layers, and nothing else knows of adapters.
+is added to the weights once.  After that the engine runs plain linear layers, and no other module knows of adapters.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ from apply_service.models.hub import find_or_pull, first_line, is_hub_name
 from apply_service.protocols import DraftHead, Prefill, SamplingParams, Window
 
 N_PROMPT, N_WINDOW = 24, 8
-"""Tokens on which the engine is compared with the library's own forward."""
+"""The numbers of tokens on which the engine is compared with the library's own forward."""
 ROUNDING, COARSE_ROUNDING = 1e-3, 0.5
-"""The largest difference of the two, in standard deviations of the logits: in float32 on a CPU, and elsewhere."""
+"""The largest allowed difference between the two, in standard deviations of the logits.  The first is for float32 on a
+CPU, the second for everything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,11 @@ class LoadedModel:
     self_test: SelfTest
     memory: MemoryPlan
     head: DraftHead | None = None
-    """What drafts inside the engine, if anything does."""
+    """The head that drafts inside the engine, if there is one."""
 
     @property
     def number_format(self) -> str:
-        """Of the weights that are not in 8 bits."""
+        """The type of the weights that are not in 8 bits."""
         return str(self.engine.pool.shape.dtype).removeprefix("torch.")
 
 
@@ -78,17 +79,19 @@ def load_model(
     head_folder: Path | None = None,
     **engine_options: Any,
 ) -> LoadedModel:
-    """Load weights, plug our attention in, and find by self-test which buckets are bit-equal, unless the folder
-    `self_tests` has the result.  `engine_options` go to `TorchEngine`.  GGUF files are unpacked into `unpack_to` (None:
-    the platform's folder for state).  `adapter`: folder of a LoRA adapter, which is added to the weights; the model's
-    calibration is then not used.  `head`: what drafts inside the engine, from files in `head_folder` if it has any.
+    """Load a model and make it ready: load its weights, plug in our attention, and run the self-test.
+
+    `self_tests`: the folder for results of self-tests; a result that is there saves the test.  `unpack_to`: the folder
+    for unpacked GGUF files (None: the platform's folder for state).  `adapter`: the folder of a LoRA adapter to add to
+    the weights; then the model's calibration is not used.  `head`: the name of the head that drafts inside the engine.
+    `head_folder`: the folder of its files, if it has any.  `engine_options` go to `TorchEngine`.
 
     Raises:
-        UnknownModel: no such file, folder or id.
-        ModelTooLarge: it does not fit into the free memory of the machine or of the device.
-        ModelNotLoadable: the files are unusable (no safetensors, an architecture without the attention interface), or
-            the model keeps a recurrent state, or the adapter is not for it.
-        MissingDependency: a GGUF file, and no libraries to read it.
+        UnknownModel: there is no such file, folder or id.
+        ModelTooLarge: the model does not fit into the free memory of the machine or of the device.
+        ModelNotLoadable: the files are unusable (no safetensors, an architecture without the attention interface), the
+            model keeps a recurrent state, or the adapter was made for another model.
+        MissingDependency: the model is a GGUF file, and the libraries to read it are not installed.
         RemoteCodeRefused: the model needs its own Python code.
     """
     directory = find_directory(name, unpack_to, allow_remote_code=allow_remote_code)
@@ -119,9 +122,9 @@ def load_model(
 
 
 def refuse_other_logits(engine: TorchEngine, name: str) -> None:
-    """Compare a window of the engine with the library's own forward of the same weights.  An architecture may treat its
-    logits, positions or attention in a way that the engine does not know.  Costs two forwards of 32 tokens.
-    Raises ModelNotLoadable: they differ by more than rounding explains."""
+    """Compare a window of the engine with the library's own forward of the same weights, because an architecture may
+    treat logits, positions or attention in a way that the engine does not know.  Costs two forwards of 32 tokens.
+    Raises ModelNotLoadable: the logits differ by more than rounding explains."""
     model, n_vocab = engine.model, engine.model.config.get_text_config().vocab_size
     ids = [(7 * i + 3) % n_vocab for i in range(N_PROMPT + N_WINDOW)]
     session = engine.open(ids[: N_PROMPT + 1], N_WINDOW)
@@ -160,16 +163,19 @@ def make_ready(
     self_tests: Path | None,
     engine_type: type[TorchEngine] = TorchEngine,
 ) -> tuple[TorchEngine, SelfTest]:
-    """Return an engine of `engine_type` around `model`, in the buckets that its self-test finds bit-equal;
-    `engine_options` go to it and to the one that is tested, `room` (bytes) to it alone.  Raises ModelNotLoadable: the
-    model does not run with our attention."""
+    """Return an engine around `model` and the result of its self-test.  The engine uses the buckets that the test found
+    bit-equal.
+
+    `engine_options` go to the tested engine and to the returned one; `room` (sizes in bytes) goes only to the latter.
+    Raises ModelNotLoadable: the model does not run with our attention.
+    """
     fuse_norms(model)
     buckets = buckets_on(model) if window is None else (window + 1,)
     try:
         found = find_self_test(model, name, buckets, self_tests, engine_options)
     except MissingDependency:
         raise
-    except Exception as error:  # whatever an unknown architecture trips over
+    except Exception as error:  # an unknown architecture can raise anything
         raise ModelNotLoadable(
             f"the model does not run with this engine's attention ({type(error).__name__}: {str(error)[:200]})",
             value=name,
@@ -183,12 +189,14 @@ def make_ready(
 
 
 def most_rows(window: int | None) -> int:
-    """Return rows of the largest pass on a CPU, with windows of `window` draft tokens (None: the engine's choice)."""
+    """Return the number of rows of the largest pass on a CPU, for windows of `window` draft tokens (None: the engine's
+    choice)."""
     return DEFAULT_BUCKETS[-1] if window is None else window + 1
 
 
 def pick_device(device: str) -> torch.device:
-    """`auto`: CUDA if there is a device, else the CPU."""
+    """Return the device of this name.  `auto`: CUDA if there is a device, or else the CPU.  Raises MissingDependency:
+    CUDA is demanded, and there is no device."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device == "cuda" and not torch.cuda.is_available():
@@ -197,7 +205,7 @@ def pick_device(device: str) -> torch.device:
 
 
 def find_directory(name: str, unpack_to: Path | None, *, allow_remote_code: bool) -> Path:
-    """Return the folder of a model, which is unpacked or downloaded if necessary.  Raises as `load_model`."""
+    """Return the folder of a model.  Unpacks or downloads it if necessary.  Raises the errors of `load_model`."""
     if is_hub_name(name):
         return find_or_pull(name, allow_code=allow_remote_code)
     path = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
@@ -213,7 +221,8 @@ def find_directory(name: str, unpack_to: Path | None, *, allow_remote_code: bool
 
 
 def _matrix_of(directory: Path) -> tuple[int, int] | None:
-    """Inputs and outputs of the largest matrix of a layer; None where the configuration names them otherwise."""
+    """Return the numbers of inputs and outputs of a layer's largest matrix; None if the configuration lacks the usual
+    names."""
     try:
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
         config = config.get("text_config", config)
@@ -239,7 +248,7 @@ def _from_pretrained(directory: Path, name: str, dtype: torch.dtype, allow_remot
                 use_safetensors=True,
             )
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
-        # transformers reports every trouble as one of these: tell them apart by what they say.
+        # transformers raises one of these for every kind of failure, so the text must tell them apart.
         if "trust_remote_code" in str(error):
             remedy = "set allow_remote_code if you trust its authors"
             raise RemoteCodeRefused("the model brings Python code of its own", value=name, remedy=remedy) from error
@@ -259,14 +268,15 @@ HARMLESS = frozenset({
     "eva_config", "corda_config", "lora_ga_config", "auto_mapping", "megatron_config", "megatron_core",
     "qalora_group_size", "runtime_config",
 })  # fmt: skip
-"""Keys of the file that change nothing of what is computed from the tensors, or that are read here.  Any other that is
-set makes the adapter something else than plain LoRA, but for these."""
+"""Keys of the file that do not change how the tensors are used, or that are read here.  If any other key is set, the
+adapter is no plain LoRA, except for the pairs of `PLAIN`."""
 PLAIN = (("peft_type", "LORA"), ("init_lora_weights", True), ("init_lora_weights", "gaussian"))
 
 
 @torch.no_grad()
 def add_adapter(model: Any, folder: Path) -> None:
-    """Add the adapter in `folder` to the linear layers of `model`, in place: computed in float32, rounded once.
+    """Add the adapter in `folder` to the linear layers of `model`, in place.  Sums are computed in float32 and rounded
+    once.
 
     Raises:
         ModelNotLoadable: the folder has no plain LoRA adapter in safetensors, or it was made for another model.
@@ -287,7 +297,7 @@ def add_adapter(model: Any, folder: Path) -> None:
 
 
 def read_adapter(folder: Path) -> tuple[Any, float, dict[str, torch.Tensor]]:
-    """Return the name of its model (None: not given), the factor of its matrices, and the matrices.  Raises
+    """Return the name of the adapter's model (None: not given), the scale of its products, and its matrices.  Raises
     ModelNotLoadable: it is no plain LoRA."""
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))

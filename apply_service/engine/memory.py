@@ -1,4 +1,4 @@
-"""Counts the memory that a model needs on a device, before it is moved there.
+"""Counts the memory that a model needs on a device, before the model is moved there.
 
 A plan is an upper bound for weights, slots of keys and values, the activations of a pass, and captured passes.
 """
@@ -20,16 +20,17 @@ from apply_service.engine.weights import Weights, weight_bytes
 from apply_service.errors import ModelTooLarge
 
 GRAPH_BYTES = 2**30
-"""For captured passes.  Their buffers are shared, so this is driver state and the logits of the largest bucket."""
+"""The memory for captured passes: state of the driver, and the logits of the largest bucket, which all passes share."""
 WORKSPACE_BYTES = 2**29
-"""For workspaces of the matrix library, code of the kernels, and fragmentation."""
+"""The memory for workspaces of the matrix library, code of the kernels, and fragmentation."""
 FITTING = 0.97
 """The share of the free bytes that a plan may use."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Bytes needed on a device, and the bytes that are `free` now (infinite if the system doesn't say)."""
+    """The bytes that a model needs on a device, and the bytes that are `free` now (infinite if the system doesn't
+    say)."""
 
     weights_format: Weights
     weights: int
@@ -64,22 +65,22 @@ def plan_memory(
     free: float | None = None,
     **_options: Any,
 ) -> MemoryPlan:
-    """Return the plan of an engine whose largest pass has `n_rows` rows.  `model` is on the meta device, or still on
-    the CPU. Further options of the engine take no memory.  `free` None: ask the device.
+    """Return the plan of an engine with at most `n_rows` rows in a pass.  `model` is on the meta device, or still on
+    the CPU.  `free` None: ask the device.  Other options of the engine take no memory.
 
-    There are slots for at least one full context.  On the CPU two things do not count: weights that are there already,
-    and slots, whose pages come when they are first touched.
+    There are slots for at least one full context.  On the CPU, two things do not count: weights that are there already,
+    and slots, because their pages take memory only when they are first touched.
     """
     config = model.config.get_text_config()
     dtype, where = next(model.parameters()).dtype, next(model.parameters()).device
     shape = KVShape.of(config, dtype, device)
     is_cuda = device.type == "cuda"
-    # At most a row of a pass holds its logits, also twice in float32, and the states of one layer.  The widest states
-    # are those of the feed-forward, with a product in float32 if fp8 is scaled afterwards.
+    # At most, a row of a pass holds its logits, two copies of them in float32, and the states of one layer.  The widest
+    # states are those of the feed-forward.  They include a product in float32 if fp8 is scaled afterwards.
     inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
     row_bytes = config.vocab_size * (dtype.itemsize + 8) + 8 * (config.hidden_size + inner) * dtype.itemsize
     if is_cuda and attention != "sdpa":
-        # For a row of the longest sequence the kernel keeps a partial sum of every stretch of positions.
+        # For a row of the longest sequence, the kernel keeps a partial sum of every split of positions.
         n_splits = power_of_two(TileShape().n_splits(config.max_position_embeddings))
         row_bytes += n_splits * config.num_attention_heads * (shape.head_dim + 2) * 4
     slot = shape.bytes_per_slot
@@ -94,8 +95,8 @@ def plan_memory(
 
 
 def refuse_plan(plan: MemoryPlan, name: str) -> None:
-    """Raises ModelTooLarge: the plan does not fit; names the needed and the free bytes, and what would make it
-    smaller."""
+    """Raises ModelTooLarge: the plan does not fit.  The error names the needed and the free bytes, and ways to need
+    fewer."""
     if plan.fits:
         return
     parts = {
@@ -117,8 +118,7 @@ def refuse_plan(plan: MemoryPlan, name: str) -> None:
 
 
 def refuse_too_large(name: str, needed: float, free: float, *, what: str = "memory") -> None:
-    """Raises ModelTooLarge: weights of `needed` bytes do not fit into the `free` bytes of main memory, or of the
-    disk."""
+    """Raises ModelTooLarge: weights of `needed` bytes do not fit into the `free` bytes of `what`."""
     if needed > FITTING * free:
         remedy = f"free {what}, use a smaller model" + (", or --dtype bfloat16" if what == "memory" else "")
         raise _too_large(f"the weights of {name} do not fit into the free {what}", needed, free, remedy)
@@ -131,7 +131,7 @@ def _too_large(message: str, needed: float, free: float, remedy: str) -> ModelTo
 
 
 def n_stored_weights(directory: Path) -> int:
-    """Return how many weights the safetensors files of a folder hold; reads their headers alone.  Raises
+    """Return the number of weights in the safetensors files of a folder.  Reads only their headers.  Raises
     SafetensorError, OSError: a file is damaged."""
     total = 0
     for path in directory.glob("*.safetensors"):
@@ -145,7 +145,7 @@ def _gb(size: float) -> str:
 
 
 def free_bytes(device: torch.device) -> float:
-    """Memory that is free on a device now; infinite if the system doesn't say."""
+    """Return the bytes of memory that are free on a device now; infinite if the system doesn't say."""
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
     try:

@@ -1,11 +1,11 @@
-"""The embedded model on NumPy alone: what a plain install runs, without torch.
+"""Runs the embedded model with NumPy alone, so that a plain install needs no torch.
 
 Every product is made in tiles of a few rows, and attention reads keys in blocks of `KEY_BLOCK`.  So the library always
-multiplies the same shapes, and a row has the same bits whatever else is in its pass: drafts, other sequences and the
-prefix cache can't change a choice.  `find_determinism` looks whether that is true here, and with which tile.
+multiplies the same shapes, and a row has the same bits whatever else is in its pass.  Then drafts, other sequences and
+the prefix cache can't change a choice.  `find_determinism` checks on this machine whether that is true.
 
-Arrays have features first and rows last [n, n_rows].  A tile is then a few columns, at whose places OpenBLAS computes
-alike; as rows of a product, more than eight differ on AVX2.
+Arrays have features first and rows last [n, n_rows].  So a tile is a few columns of a product, and OpenBLAS computes
+all these columns alike.  If a tile were rows of the product, more than eight rows would differ on AVX2.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from apply_service.protocols import Part, Prefill, SamplingParams, Verification,
 Floats = npt.NDArray[np.float32]
 
 TILES = (16, 8, 4)
-"""Rows of a product, the first that keeps bits here.  A lone row pays for a whole tile, so there are no larger ones
-(docs/log.md)."""
+"""The sizes of a tile, in rows.  The engine takes the first with which rows keep their bits.  A single row costs a
+whole tile, so there are no larger ones (docs/log.md)."""
 KEY_BLOCK = 256
 BUCKETS = (16, 32, 64, 128, 256)
-"""Rows of passes."""
+"""The row counts that a pass may have."""
 TIMED = (16, 64)
-"""Row counts that are timed; the others lie on the line through them (docs/log.md)."""
+"""The row counts that are timed.  The times of the others lie on the line through these two (docs/log.md)."""
 
 GOLDEN, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-"""The constants of SplitMix64 (Steele, Lea, Flood 2014).  `engine.sampling` has them too, so that a seed gives the same
+"""The constants of SplitMix64 (Steele, Lea, Flood 2014).  `engine.sampling` uses them too, so a seed gives the same
 sample on both engines."""
 
 
 # -- threads -----------------------------------------------------------------------------------------------------------
 @cache
 def thread_setter() -> Callable[[int], int] | None:
-    """OpenBLAS's function that sets the number of its threads and returns the one before; None: NumPy has another
-    library."""
+    """Return OpenBLAS's function that sets the number of its threads and returns the number before; None if NumPy uses
+    another library."""
     library = ctypes.CDLL(importlib.import_module("numpy._core._multiarray_umath").__file__)
     setter: Callable[[int], int] | None = getattr(library, "openblas_set_num_threads_local", None)
     return setter
@@ -57,10 +57,10 @@ def thread_setter() -> Callable[[int], int] | None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Make products in one thread.
+    """Compute products in one thread.
 
-    They are too small to share, waiting threads take the time of others (docs/log.md), and bits depend on how many
-    share them.
+    They are too small for several threads, and waiting threads take processor time from others (docs/log.md).  Also,
+    the number of threads changes bits.
     """
     setter = thread_setter()
     n_before = 1 if setter is None else setter(1)
@@ -105,8 +105,11 @@ class Layer(NamedTuple):
 
 
 class NumpyEngine(SlotEngine):
-    """Verifies windows with the model in `directory`: Llama with biases in attention, as many KV heads as heads, and
-    its embedding as head.  Raises ModelNotLoadable: the folder holds another model, or none."""
+    """Verifies windows with the model in `directory`.
+
+    The model is a Llama with biases in attention and one KV head for each query head.  Its embedding is also its head.
+    Raises ModelNotLoadable: the folder holds no such model.
+    """
 
     def __init__(
         self,
@@ -152,9 +155,9 @@ class NumpyEngine(SlotEngine):
         return len(self._embedding)
 
     def plain(self) -> NumpyEngine:
-        """Return the fastest undrafted run of the same model: products of single rows, whose bits are their own.
+        """Return the engine that decodes fastest without drafts.  It multiplies single rows, so its bits may differ.
 
-        It shares the slots, and keeps no prompts.
+        It shares the slots with this engine, and keeps no prompts.
         """
         one = copy(self)
         one.tile = 1
@@ -168,8 +171,8 @@ class NumpyEngine(SlotEngine):
 
     @one_thread()
     def logits(self, parts: Sequence[Part]) -> tuple[Floats, Layout]:
-        """Return one forward: the logits of rows that choose [n, vocab], and the layout of the pass.  No session's
-        length changes.  Raises EngineFailure: see `layout.pack`."""
+        """Run one forward.  Returns the logits [n, vocab] of the rows that choose, and the layout of the pass.
+        Sessions keep their lengths.  Raises EngineFailure: as `layout.pack`."""
         n_rows = round_up(sum(part.n_rows for part in parts), self.tile)
         layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, query_grain=self.tile)
         self._clear_keys(parts)
@@ -179,7 +182,7 @@ class NumpyEngine(SlotEngine):
         head = layout.head_rows
         padded_head = np.concatenate([head, np.zeros(-len(head) % self.tile, np.int64)])
         for i, layer in enumerate(self._layers):
-            is_last = i == len(self._layers) - 1  # after it only the rows that choose are needed
+            is_last = i == len(self._layers) - 1  # after its attention, only the rows that choose are needed
             hidden = self._attend(i, layer, hidden, turn, layout, padded_head if is_last else None)
             gate, up = np.split(self._product(layer.gate_up, self._normed(hidden, layer.mlp_norm)), 2)
             up *= gate
@@ -189,7 +192,7 @@ class NumpyEngine(SlotEngine):
         return np.ascontiguousarray(logits[:, : len(head)].T), layout
 
     def _product(self, weight: Floats, x: Floats) -> Floats:
-        """`weight` [n_out, n_in] times `x` [n_in, n_rows], tile by tile."""
+        """Return `weight` [n_out, n_in] times `x` [n_in, n_rows], computed tile by tile."""
         out = np.empty((len(weight), x.shape[1]), np.float32)
         np.matmul(weight, self._tiles(x), out=self._tiles(out))
         return out
@@ -211,14 +214,14 @@ class NumpyEngine(SlotEngine):
         layout: Layout,
         wanted: npt.NDArray[np.int64] | None,
     ) -> Floats:
-        """Return the `wanted` rows of `hidden` [d, n_rows] after attention; None: all.  All rows' keys and values are
-        kept."""
+        """Return the `wanted` rows of `hidden` [d, n_rows] after attention; None means all rows.  The keys and values
+        of all rows are stored."""
         normed = self._normed(hidden, layer.input_norm)
         size = (self._n_heads, self._head_dim, -1)
         keys, values = np.split(self._product(layer.kv, normed) + layer.kv_bias[:, None], 2)
         keys, values = _turned(keys.reshape(size), *turn), values.reshape(size)
         every = np.arange(hidden.shape[1])
-        if wanted is not None:  # `take` lays its result out as any other array, which the bits depend on
+        if wanted is not None:  # `take` gives arrays in the usual memory order; another order gives other bits
             hidden, normed, *turned = (one.take(wanted, 1) for one in (hidden, normed, *turn))
             turn = turned[0], turned[1]
             every = wanted
@@ -235,7 +238,7 @@ class NumpyEngine(SlotEngine):
         return hidden + self._product(layer.o, out.reshape(len(hidden), -1)) + layer.o_bias[:, None]
 
     def _attended(self, index: int, query: Floats, positions: npt.NDArray[np.int64], segment: Segment) -> Floats:
-        """Return what rows of one segment read: `query` [n_heads, d, n] -> the same shape."""
+        """Return the attention of rows of one segment, in the shape [n_heads, d, n] of `query`."""
         slots = slice(segment.first_slot, segment.first_slot + segment.n_keys)
         n, n_heads, d = len(positions), *query.shape[:2]
         keys, values = (
@@ -258,8 +261,8 @@ class NumpyEngine(SlotEngine):
 
 
 def _over_keys(combine: np.ufunc, x: Floats) -> Floats:
-    """`x` [n_blocks, n_heads, n_tiles, KEY_BLOCK, tile] combined over blocks and keys, pair by pair, which keeps the
-    processor's lanes full -> [n_heads, n_tiles, 1, tile]."""
+    """Combine `x` [n_blocks, n_heads, n_tiles, KEY_BLOCK, tile] over blocks and keys.  Returns [n_heads, n_tiles, 1,
+    tile].  Keys are combined pair by pair, because that keeps the processor's lanes full."""
     found: Floats = combine.reduce(x, axis=0)
     while (half := found.shape[-2] // 2) > 0:
         found = combine(found[..., :half, :], found[..., half:, :])
@@ -267,15 +270,16 @@ def _over_keys(combine: np.ufunc, x: Floats) -> Floats:
 
 
 def _turned(x: Floats, cos: Floats, sin: Floats) -> Floats:
-    """Rotary positions (Su et al. 2021) of `x` [n_heads, d, n_rows], in halves as Llama has them."""
+    """Return `x` [n_heads, d, n_rows] rotated by its positions (Su et al. 2021).  As in Llama, the two halves of d form
+    the pairs."""
     first, second = np.split(x, 2, axis=1)
     return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=1)
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------
 def choose(logits: Floats, windows: Sequence[WindowRows]) -> tuple[npt.NDArray[np.int64], Floats]:
-    """Return the token chosen in each row of `logits` [n, vocab], the lowest of equals, and the log of its probability
-    at temperature 1 without a mask.  The same rule as `engine.sampling`."""
+    """Return the token chosen in each row of `logits` [n, vocab], and its log probability at temperature 1 without a
+    mask.  Ties go to the lowest id.  The rule is that of `engine.sampling`."""
     choices = np.empty(len(logits), np.int64)
     for window in windows:
         rows, sampling = slice(window.first, window.first + window.n_rows), window.sampling
@@ -296,7 +300,7 @@ def choose(logits: Floats, windows: Sequence[WindowRows]) -> tuple[npt.NDArray[n
 
 
 def gumbel_noise(seed: int, positions: npt.NDArray[np.int64], n_vocab: int) -> Floats:
-    """Standard Gumbel noise [n_rows, n_vocab], a pure function of (seed modulo 2**64, position, token id)."""
+    """Return standard Gumbel noise [n_rows, n_vocab], a pure function of (seed modulo 2**64, position, token id)."""
     start, golden = np.uint64(seed % 2**64), np.uint64(GOLDEN)
     key = _mix(_mix(positions.astype(np.uint64) * golden + start) + start)
     bits = _mix(key[:, None] + np.arange(n_vocab, dtype=np.uint64) * golden)
@@ -305,7 +309,7 @@ def gumbel_noise(seed: int, positions: npt.NDArray[np.int64], n_vocab: int) -> F
 
 
 def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """SplitMix64's finaliser."""
+    """Return the output of SplitMix64's finaliser."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(MIX_1)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(MIX_2)
     return x ^ (x >> np.uint64(31))
@@ -313,8 +317,8 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 # -- loading -----------------------------------------------------------------------------------------------------------
 def read_tensors(path: Path) -> dict[str, Floats]:
-    """Return the tensors of a safetensors file, in bfloat16 or float32, as float32; matrices are [n_out, n_in].  Raises
-    OSError, ValueError or KeyError: it can't be read."""
+    """Return the tensors of a safetensors file as float32.  The file has bfloat16 or float32; matrices are [n_out,
+    n_in].  Raises OSError, ValueError, KeyError: the file can't be read."""
     data = path.read_bytes()
     n_header = int.from_bytes(data[:8], "little")
     header: dict[str, Any] = json.loads(data[8 : 8 + n_header])
@@ -332,14 +336,14 @@ def read_tensors(path: Path) -> dict[str, Floats]:
 
 
 def find_determinism(engine: NumpyEngine) -> Literal["bitwise", "tolerant"]:
-    """Tell whether a token's logits have the same bits alone and anywhere in a window, on both sides of a block of
-    keys."""
+    """Find whether a token has the same logits, in every bit, alone and at any place of a window.  The tokens lie on
+    both sides of the edge between two blocks of keys."""
     tile = engine.tile
     ids = [(7 * i + 3) % 251 for i in range(3 * tile + 1)]
     session = engine.open([0] * (KEY_BLOCK - 7), len(ids) + 7)
     assert session is not None, "a new engine has room"
     with session:
-        session.is_sound = False  # its first keys and values are zeros, which no prompt has
+        session.is_sound = False  # its first keys and values are zeros, so they must not be kept as a prompt's
         wanted: Floats = np.empty(0, np.float32)
         for at, n in ((0, len(ids)), (1, 2), (3, tile + 3), (10, 1)):
             session.length = KEY_BLOCK - 8 + at
@@ -351,9 +355,9 @@ def find_determinism(engine: NumpyEngine) -> Literal["bitwise", "tolerant"]:
 
 
 def time_passes(engine: NumpyEngine) -> dict[int, float]:
-    """Return the seconds of a pass of each row count, over one block of keys: two are timed, twice each.
+    """Return the seconds of a pass over one block of keys, for each row count.  Two row counts are timed, twice each.
 
-    In processor time, which other work on the machine hardly changes.
+    The times are processor time, because other work on the machine hardly changes it.
     """
     session = engine.open([0] * (KEY_BLOCK + 1), 0)
     assert session is not None, "a new engine has room"

@@ -1,8 +1,8 @@
-"""The passes of the torch engine: what the device is sent, what it decides, and how a pass runs: step by step, or
-captured once for each key as a CUDA graph and then replayed.
+"""Runs the passes of the torch engine: sends the inputs to the device, runs the pass, and brings back the choices.
 
 A pass of a model with 28 layers is about a thousand kernels.  For a small window, launching them one by one takes
-longer than running them.  Everything that changes between passes of one key lies in its `PassInputs`.
+longer than running them.  So the first pass of each kind (`PassKey`) is captured as a CUDA graph, and later passes of
+that kind replay the graph.  Everything that may differ between passes of one key lies in its `PassInputs`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from apply_service.errors import MissingDependency
 from apply_service.protocols import Window
 
 FIELDS = ("ids", "positions", "slots", "head_rows", "known_ids")
-"""Columns of n_rows in a block of inputs; `tiles` [n_tiles, 3] comes last."""
+"""The columns [n_rows] of a block of inputs, in their order.  `tiles` [n_tiles, 3] comes after them."""
 BOOST = 1e4
-"""Added to the logit of a known next token; random weights can't outweigh it."""
+"""Is added to the logit of a known next token.  Logits of random weights are always smaller."""
 
 KnownRows = Sequence[tuple[int, Sequence[int]]]
-"""A first row of the head, and the tokens that it and the following rows must choose (for a replay target)."""
+"""Tokens that rows of the head must choose (for a replay target): pairs of a first row, and the tokens of that row and
+the following ones."""
 
 
 # -- what the device is sent -------------------------------------------------------------------------------------------
 class PassKey(NamedTuple):
-    """What a pass and a captured pass must have in common, so that the captured one can be replayed for it.
+    """The kind of a pass.  A captured pass can be replayed for every pass with the same key.
 
     `n_head_rows` rows go through the head, and the first `n_choices` of them choose a token.  If `is_greedy`, the
     choices are a part of the pass.
@@ -43,21 +44,21 @@ class PassKey(NamedTuple):
 
 
 def power_of_two(n: int) -> int:
-    """Return the smallest power of two that is at least `n`; 0 for 0.  It keeps the kinds of passes few."""
+    """Return the smallest power of two that is at least `n`; 0 for 0.  Rounded counts make fewer kinds of passes."""
     return 1 << (n - 1).bit_length() if n else 0
 
 
 class PassInputs:
-    """Everything that a pass needs of its parts, in one block of integers, which is sent in one copy.
+    """The data of one pass, as a single block of integers that is sent to the device in one copy.
 
     The block of a key never moves, so a captured pass can be replayed with other contents.
 
     The device tensors are int64, [n_rows] except for `tiles` [n_tiles, 3]:
 
     - `ids`, `positions`.
-    - `slots`: where keys and values go; -1 for rows of padding.
-    - `head_rows`: the rows that go through the head; row 0 for padding.
-    - `known_ids`: see `KnownRows`; by row of the head, -1 for none.
+    - `slots`: the slot for the keys and values of each row; -1 for padding.
+    - `head_rows`: the rows that go through the head; 0 for padding.
+    - `known_ids`: the token that each row of the head must choose (see `KnownRows`); -1 if the model chooses.
     """
 
     def __init__(self, key: PassKey, device: torch.device) -> None:
@@ -72,7 +73,7 @@ class PassInputs:
         self.tiles = self._device[n_columns:].view(-1, 3)
 
     def fill(self, layout: Layout, known: KnownRows = (), tiles: Iterable[tuple[int, int, int]] = ()) -> None:
-        """Write a pass into the block and send it, after the previous contents have been sent."""
+        """Write the data of a pass into the block and send it.  Waits until the previous contents have been sent."""
         if self._sent is not None:
             self._sent.synchronize()
         n_rows = self.key.n_rows
@@ -100,37 +101,38 @@ class PassInputs:
 
 # -- what the device decides -------------------------------------------------------------------------------------------
 def is_greedy(window: Window) -> bool:
-    """Tell whether each row chooses its best token: there is no temperature and no mask."""
+    """Tell whether each row of the window just chooses its best token, without temperature or mask."""
     is_masked = window.allowed is not None and any(tokens is not None for tokens in window.allowed)
     return window.sampling.temperature <= 0 and not is_masked
 
 
 def raise_known(logits: torch.Tensor, known_ids: torch.Tensor) -> torch.Tensor:
-    """Make `known_ids` [n] the choices of the rows of `logits` [n, vocab], in place; -1 leaves a row alone."""
+    """Change `logits` [n, vocab] in place so that each row chooses its token of `known_ids` [n].  A row with -1 is not
+    changed."""
     boost = (known_ids >= 0).to(logits.dtype) * BOOST
     return logits.scatter_add_(1, known_ids.clamp(min=0)[:, None], boost[:, None])
 
 
 def decide(choices: torch.Tensor, logprobs: torch.Tensor) -> torch.Tensor:
-    """Return all that the host needs of a pass, [2, n] float64: choice and log probability of each row of the head, in
-    one transfer.  `Layout.verified` makes the answers from it."""
+    """Return the choice and the log probability of each row of the head as one tensor [2, n] float64, so that one
+    transfer brings both to the host.  `Layout.verified` makes the answers from it."""
     return torch.stack([choices.double(), logprobs.double()])
 
 
 # -- how a pass runs ---------------------------------------------------------------------------------------------------
 GraphSetting = Literal["auto", "on", "off"]
 MAX_GRAPHS = 96
-"""Beyond this number the least recently used graph is dropped.
+"""The most graphs that are kept; then the least recently used one is dropped.
 
 A graph of a large model holds some MiB of the driver's memory.
 """
 
 
 class PassOutput(NamedTuple):
-    """What a pass leaves on the device.
+    """The results of a pass on the device.
 
-    A greedy pass leaves the `table` of `passes.decide`, any other the logits [n_head_rows, vocab].  Both are None if no
-    row went through the head.  The next pass overwrites the output of a replayed pass.
+    A greedy pass gives the `table` of `decide`.  Any other pass gives the logits [n_head_rows, vocab].  Both are None
+    if no row went through the head.  The next pass overwrites the output of a replayed pass.
     """
 
     logits: torch.Tensor | None
@@ -140,12 +142,12 @@ class PassOutput(NamedTuple):
 Compute = Callable[[], PassOutput]
 Replay = Callable[[], None]
 Capture = Callable[[Compute], tuple[PassOutput, Replay]]
-"""Records what a function does on the device.  Returns its output and a function that repeats it."""
+"""Records the work of a function on the device.  Returns its output and a function that repeats the work."""
 
 
 class Passes:
-    """Runs passes step by step, or with `capture` (`CudaCapture()`, but in tests) captures the first pass of a key and
-    replays it for the others."""
+    """Runs passes.  With `capture`, it captures the first pass of each key, and replays it for later passes of that
+    key.  Outside tests, `capture` is `CudaCapture()`."""
 
     def __init__(self, device: torch.device, capture: Capture | None = None, *, max_graphs: int = MAX_GRAPHS) -> None:
         self._device = device
@@ -154,7 +156,7 @@ class Passes:
         self._recorded: OrderedDict[PassKey, tuple[PassInputs, PassOutput, Replay]] = OrderedDict()
         self._logits: torch.Tensor | None = None
         self.n_captured = 0
-        """How many passes were captured so far.  The time of a captured pass does not predict the replays."""
+        """How many passes were captured so far.  A pass that is being captured takes longer than its replays."""
 
     @property
     def keys(self) -> tuple[PassKey, ...]:
@@ -162,11 +164,11 @@ class Passes:
         return tuple(self._recorded)
 
     def inputs(self, key: PassKey) -> PassInputs:
-        """Return the block of inputs for a pass of this key; to be filled, and then given to `run`."""
+        """Return the block of inputs for a pass of this key.  The caller fills it and gives it to `run`."""
         return self._recorded[key][0] if key in self._recorded else PassInputs(key, self._device)
 
     def run(self, inputs: PassInputs, compute: Compute) -> PassOutput:
-        """Do what `compute` does with these inputs."""
+        """Return the output of `compute` with these inputs, captured and replayed if there is a `capture`."""
         if self.capture is None:
             return compute()
         if inputs.key not in self._recorded:
@@ -182,8 +184,8 @@ class Passes:
     def _in_one_place(self, output: PassOutput) -> PassOutput:
         """Copy logits into a buffer that all passes share.
 
-        Otherwise every captured pass would keep its own logits for good: 78 MB for 256 rows of 152,000 tokens.  The
-        buffer is allocated when `capture` runs a pass before it records it.
+        Otherwise every captured pass would keep logits of its own: 78 MB for 256 rows of 152,000 tokens.  The buffer is
+        allocated outside the recording, when `capture` runs the pass for the first time.
         """
         if output.logits is None:
             return output
@@ -194,10 +196,10 @@ class Passes:
 
 
 class CudaCapture:
-    """Captures into CUDA graphs that share one memory pool, as they never run at the same time.
+    """Captures passes as CUDA graphs.  The graphs share one memory pool, because they never run at the same time.
 
-    All captures use one stream of their own.  The libraries keep a workspace for every stream that they have ever seen,
-    and captures share memory only on the same stream.
+    All captures use the same stream, for two reasons.  The libraries keep a workspace for every stream that they have
+    ever seen.  And captures share memory only on the same stream.
     """
 
     def __init__(self) -> None:
@@ -207,8 +209,8 @@ class CudaCapture:
     def __call__(self, compute: Compute) -> tuple[PassOutput, Replay]:
         """Capture `compute`.
 
-        It runs twice before the capture, so that kernels are compiled and libraries have their workspaces.  A pass may
-        run any number of times: it writes the same keys and values into the same slots.
+        `compute` runs twice before the capture, so that kernels are compiled and libraries have their workspaces.
+        Running a pass again does no harm: it writes the same keys and values into the same slots.
         """
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         self._stream = self._stream or torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -224,8 +226,8 @@ class CudaCapture:
 
 
 def open_passes(setting: GraphSetting, device: torch.device, *, has_kernels: bool) -> tuple[Passes, str]:
-    """Return what runs the passes of an engine on `device`, and the reason if it uses no graphs (else an empty text).
-    Raises MissingDependency: graphs were asked for by name and can't be captured here."""
+    """Return the `Passes` of an engine on `device`, and the reason if they use no graphs (an empty text if they do).
+    Raises MissingDependency: the setting demands graphs, but they can't be captured here."""
     lack = "" if device.type == "cuda" else "no CUDA device"
     if not lack and not has_kernels:
         lack = "PyTorch's attention does not work in them"

@@ -1,8 +1,8 @@
-"""What a model's own folder says of how to run it, and how often its answers are right.
+"""Reads from a model's folder how to run the model, and how often its answers are right.
 
-A calibration maps a target's own probability to the chance that an answer is right.  It was fitted on edits that the
-model was not trained on (`training.calibrate`), and holds for the weights whose hash it names.  Without one an answer
-has the raw probability, and says so.  Nothing here decides or changes text.
+A calibration maps the target's own probability to the chance that an answer is right.  It was fitted on edits that the
+model was not trained on (`training.calibrate`), and is valid only for the weights with the hash in it.  Without a
+calibration, an answer has the raw probability, and says so.  Nothing here decides or changes text.
 """
 
 from __future__ import annotations
@@ -30,18 +30,17 @@ MAX_DOUBTS = 4
 
 
 Kind = Literal["certain", "likely", "guess", "instruction"]
-"""What there is to decide: a merge that no format determines, by how certain the merger is of it, or an instruction
-alone."""
+"""The kind of an edit: a merge that no format determines, by how certain the merger is, or an instruction alone."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NOT_CERTAIN: frozenset[Kind] = frozenset({"likely", "guess"})
-"""What a target decides that was trained to merge, until it is counted."""
+"""The kinds that a target without counts may decide if it was trained to merge."""
 UNTRAINED: frozenset[Kind] = frozenset({"guess", "instruction"})
-"""The same of any other target: it writes a file anew, and a merge that is no guess is right more often."""
+"""The kinds that any other target without counts may decide.  On the other kinds, the program is right more often."""
 
 
 class Count(NamedTuple):
-    """How often a target and the merger are right on edits of one kind.  `low` and `high`: the interval of the share
-    that the kind is judged by.  `decides`: whether the target may decide them."""
+    """How often a target and the merger were right on `n` edits of one kind.  `decides`: whether the target may decide
+    such edits.  `low` and `high`: the confidence interval of the share by which this was judged."""
 
     n: int
     merge_right: int
@@ -52,10 +51,9 @@ class Count(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """How likely a target must find a merge that it may decide for it to be taken as scored, instead of decided token
-    by token.
+    """The least probabilities with which a target confirms a merge by scoring alone, without decoding it.
 
-    `confirm` and `choose` are the least probability of any decision: in a certain merge, and in one that is not.
+    Every decision in the merge must reach `confirm` if the merge is certain, and `choose` if it is not.
     """
 
     confirm: float = 0.01
@@ -67,8 +65,11 @@ DEFAULT_THRESHOLDS = Thresholds()
 
 
 class Signals(NamedTuple):
-    """What is known of an answer besides the target's probability: whether its text is the predicted merge, how certain
-    the merger is and how many reasons it has to doubt, and whether all checks of the text passed."""
+    """The facts about an answer besides the target's probability.
+
+    `agreement`: whether its text is the predicted merge.  `certainty`: how certain the merger is.  `n_reasons`: the
+    number of the merger's reasons to doubt.  `is_clean`: whether the text passed all checks.
+    """
 
     agreement: bool | None
     certainty: Certainty
@@ -77,7 +78,7 @@ class Signals(NamedTuple):
 
 
 def features(logprob: float, signals: Signals) -> dict[str, float]:
-    """Return the values that a map weighs, by the names in FEATURES.  `logprob`: the least of any decision."""
+    """Return the values of the FEATURES by name.  `logprob`: the least log probability of any decision."""
     return {
         "log_odds": log_odds(logprob),
         "agrees": float(signals.agreement is True),
@@ -89,7 +90,7 @@ def features(logprob: float, signals: Signals) -> dict[str, float]:
 
 
 def log_odds(logprob: float) -> float:
-    """log(p / (1 - p)), at most MAX_LOG_ODDS either way."""
+    """Return log(p / (1 - p)) for p = exp(`logprob`), between -MAX_LOG_ODDS and MAX_LOG_ODDS."""
     chance_of_other = -math.expm1(min(logprob, 0.0))
     if chance_of_other <= 0.0:
         return MAX_LOG_ODDS
@@ -98,11 +99,13 @@ def log_odds(logprob: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityMap:
-    """Features -> the chance of being right.
+    """Maps features to the chance that an answer is right.
 
-    The score is `intercept` and the weighted features.  `points` (score, probability), both rising, are joined by
-    straight lines and are level beyond their ends.  Without points the score is in log-odds.  The chance never falls as
-    the target's own probability rises.  Raises ValueError if it would, or if this is not a map.
+    The score is the sum of `intercept` and the weighted features.  `points` are pairs (score, probability), both
+    ascending.  The chance is interpolated between them, and constant before the first and after the last.  Without
+    points, the score is the log-odds of the chance.  The chance never falls when the target's own probability rises.
+
+    Raises ValueError: the chance would fall, or the values are not those of a map.
     """
 
     intercept: float
@@ -136,7 +139,7 @@ class ProbabilityMap:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ProbabilityMap:
-        """Raises KeyError, TypeError, ValueError: these are not the values of a map."""
+        """Return the map with these values.  Raises KeyError, TypeError, ValueError: they are not those of a map."""
         if unknown := values.keys() - {"intercept", "weights", "points"}:
             raise ValueError(f"unknown keys {sorted(unknown)}")
         points = tuple((float(score), float(chance)) for score, chance in values["points"])
@@ -146,8 +149,8 @@ class ProbabilityMap:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The maps of one model, for answers and for their hunks.  `threshold`: an answer below it should be reviewed.
-    `thresholds`: what a merge must reach to be taken as scored."""
+    """The maps of one model, for answers and for their hunks.  `threshold`: people should review answers with a lower
+    chance.  `thresholds`: the probabilities that confirm a merge."""
 
     weights_sha256: str
     threshold: float
@@ -156,17 +159,18 @@ class Calibration:
     thresholds: Thresholds = DEFAULT_THRESHOLDS
 
     def of_answer(self, logprob: float, signals: Signals) -> float:
-        """Return the chance that every byte of an answer is right.  `logprob`: the least of its decisions."""
+        """Return the chance that every byte of an answer is right.  `logprob`: the least log probability of its
+        decisions."""
         return self.answer(logprob, signals)
 
     def of_hunk(self, logprob: float, signals: Signals, *, answer: float) -> float:
-        """Return the chance that a hunk is right, at least that of the whole answer."""
+        """Return the chance that a hunk is right.  It is at least `answer`, the chance of the whole answer."""
         return max(answer, self.hunk(logprob, signals))
 
     @classmethod
     def read(cls, directory: Path) -> Calibration | None:
-        """Return the calibration of the model in a folder; None if it has no file.  Raises ModelNotLoadable: the file
-        is unusable, or was made for other weights."""
+        """Return the calibration of the model in a folder; None if the folder has none.  Raises ModelNotLoadable: the
+        file is unusable, or was made for other weights."""
         path = directory / CALIBRATION_FILE
         if not path.is_file():
             return None
@@ -188,7 +192,8 @@ class Calibration:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Calibration:
-        """Raises KeyError, TypeError, ValueError, AttributeError: these are not the values of a calibration."""
+        """Return the calibration with these values.  Raises KeyError, TypeError, ValueError, AttributeError: they are
+        not those of a calibration."""
         known = {"version", "weights_sha256", "threshold", "answer", "hunk", "thresholds"}
         limits = values["thresholds"]
         if values.keys() != known or limits.keys() != set(Thresholds._fields):
@@ -207,7 +212,7 @@ class Calibration:
 
 
 def hash_weights(directory: Path) -> str:
-    """SHA-256 of the hashes of a folder's safetensors files, in the order of their names."""
+    """Return the SHA-256 of the hashes of a folder's safetensors files, in the order of their names."""
     total = sha256()
     for path in sorted(directory.glob("*.safetensors")):
         with path.open("rb") as file:
@@ -221,23 +226,25 @@ WINDOWS = ("context", "always")
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """`apply_service.json` and `calibration.json`; a missing file means the defaults.  `prompts.by_model` reads
-    `prompt_format` from the first."""
+    """The contents of `apply_service.json` and `calibration.json`.  A missing file means the defaults.
+    `prompts.by_model` reads the key `prompt_format` of the first."""
 
     calibration: Calibration | None = None
     windows: str = "context"
-    """When it decides only the touched regions of a file, unless the settings say: see `TargetInfo.windows`."""
+    """When the model decides only the touched regions of a file (see `TargetInfo.windows`).  The settings overrule
+    it."""
     counts: Mapping[str, Count] = field(default_factory=dict)
-    """How often it is right beside the merger, by kind of edit; what is not there was not counted."""
+    """How often the model and the merger were right, by kind of edit.  A missing kind was not counted."""
 
     @classmethod
     def read(cls, directory: Path) -> ModelRecord:
-        """Raises ModelNotLoadable: a file is there and can't be used."""
+        """Return the record in a folder.  Raises ModelNotLoadable: one of the files can't be used."""
         return replace(cls.read_without_calibration(directory), calibration=Calibration.read(directory))
 
     @classmethod
     def read_without_calibration(cls, directory: Path) -> ModelRecord:
-        """Return what needs no look at the weights.  Raises ModelNotLoadable: the file is there and can't be used."""
+        """Return the record in a folder without its calibration, so that no weights are hashed.  Raises
+        ModelNotLoadable: the file can't be used."""
         path = directory / RECORD_FILE
         if not path.is_file():
             return cls()
@@ -256,13 +263,13 @@ class ModelRecord:
         return cls(None, windows, counts)
 
     def decides(self, *, was_trained: bool) -> frozenset[Kind]:
-        """Return what the model may decide: as was counted, and else by whether it was trained to merge."""
+        """Return the kinds that the model may decide.  If a kind was not counted, `was_trained` (to merge) decides."""
         usual = NOT_CERTAIN if was_trained else UNTRAINED
         return frozenset(k for k in KINDS if (self.counts[k].decides if k in self.counts else k in usual))
 
 
 def read_counts(values: Mapping[str, Any]) -> dict[str, Count]:
-    """Return counts from JSON, by kind.  Raises ValueError, TypeError, AttributeError: they are none."""
+    """Return the counts in JSON values, by kind.  Raises ValueError, TypeError, AttributeError: they are not counts."""
     if unknown := values.keys() - set(KINDS):
         raise ValueError(f"unknown kinds {sorted(unknown)}")
     counts = {kind: Count(**count) for kind, count in values.items()}

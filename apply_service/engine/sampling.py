@@ -1,8 +1,8 @@
-"""The choice of a token from each row of logits: greedy, or Gumbel-max.
+"""Chooses a token from each row of logits: greedily, or by the Gumbel-max rule.
 
-The argmax of logits / T + Gumbel noise is an exact sample of softmax(logits / T) (Gumbel 1954).  The noise depends on
-nothing but the seed, the absolute position and the token id, so the same seed gives the same tokens whatever was
-drafted, and no acceptance ratio is needed.
+The argmax of logits / T + Gumbel noise is an exact sample of softmax(logits / T) (Gumbel 1954).  The noise depends only
+on the seed, the absolute position and the token id.  So a seed gives the same tokens whatever was drafted, and no
+acceptance ratio is needed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from apply_service.engine.numpy_local import GOLDEN, MIX_1, MIX_2
 from apply_service.errors import EngineFailure
 
 _GOLDEN, _MIX_1, _MIX_2 = (constant - 2**64 for constant in (GOLDEN, MIX_1, MIX_2))
-"""As signed integers: PyTorch has no unsigned ones to multiply."""
+"""The constants as signed integers, because PyTorch can't multiply unsigned ones."""
 
 LOGPROB_ROWS = 64
 
 GreedyChoice = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-"""Logits [n, vocab] -> the best token of each row, the lowest of equals [n] int64, and its log probability [n]."""
+"""Takes logits [n, vocab], and returns the best token of each row [n] int64 and its log probability [n].  Ties go to
+the lowest id."""
 
 
 def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
-    """Return the token chosen in each row: `logits` [n_rows, vocab] -> [n_rows] int64.  Rows outside all windows are
-    greedy. Ties go to the lowest id."""
+    """Return the token chosen in each row of `logits` [n_rows, vocab], as [n_rows] int64.  Rows outside all windows are
+    greedy.  Ties go to the lowest id."""
     scores = logits.float()
     if any(window.sampling.temperature > 0 for window in windows):
         scores = scores.clone()
@@ -40,7 +41,7 @@ def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
     masked = [one for window in windows for one in window.masks()]
     if not masked:
         return choices
-    # One gather for all masked rows: a mask over the vocabulary for each would be large.
+    # Gather the allowed logits of all masked rows at once, because a mask over the vocabulary for each would be large.
     table = torch.empty((len(masked), max(len(ids) for _, ids in masked)), dtype=torch.int64)
     for i, (_, ids) in enumerate(masked):
         if not len(ids) or ids[0] < 0 or ids[-1] >= scores.shape[-1]:
@@ -56,24 +57,25 @@ def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
 
 
 def choose_greedily(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the `GreedyChoice` in plain PyTorch."""
+    """Return the best tokens of `logits` and their log probabilities: the `GreedyChoice` of plain PyTorch."""
     choices = choose(logits, ())
     return choices, logprobs_of(logits, choices)
 
 
 def logprobs_of(logits: torch.Tensor, choices: torch.Tensor) -> torch.Tensor:
-    """Natural log of the probability of each row's choice [n_rows] float32, at temperature 1.  A row's value does not
-    depend on the other rows.
+    """Return the natural log of the probability of each row's choice at temperature 1, as [n_rows] float32.  A row's
+    value does not depend on the other rows.
 
-    A few rows are computed at a time: for 256 rows of 32,832 in one call, allocating the result takes longer than the
-    rest (docs/log.md).
+    A few rows are computed at a time.  For 256 rows of 32,832 logits in one call, allocating the result would take
+    longer than everything else (docs/log.md).
     """
     parts = zip(torch.split(logits, LOGPROB_ROWS), torch.split(choices, LOGPROB_ROWS), strict=True)
     return torch.cat([rows.float().log_softmax(-1).gather(1, ids[:, None])[:, 0] for rows, ids in parts])
 
 
 def gumbel_noise(seed: int, positions: torch.Tensor, n_vocab: int) -> torch.Tensor:
-    """Standard Gumbel noise [n_rows, n_vocab] float32, a pure function of (seed modulo 2**64, position, token id)."""
+    """Return standard Gumbel noise [n_rows, n_vocab] float32, a pure function of (seed modulo 2**64, position, token
+    id)."""
     seed = (seed + 2**63) % 2**64 - 2**63
     tokens = torch.arange(n_vocab, device=positions.device, dtype=torch.int64)
     key = _mix(_mix(positions.to(torch.int64) * _GOLDEN + seed) + seed)
@@ -83,7 +85,8 @@ def gumbel_noise(seed: int, positions: torch.Tensor, n_vocab: int) -> torch.Tens
 
 
 def _mix(x: torch.Tensor) -> torch.Tensor:
-    """SplitMix64's finaliser on int64, wrapping; shifts made logical by masking the sign's copies."""
+    """Return the output of SplitMix64's finaliser on int64.  Products wrap, and masks clear the copies of the sign bit
+    after each shift."""
     x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _MIX_1
     x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _MIX_2
     return x ^ ((x >> 31) & ((1 << 33) - 1))

@@ -1,13 +1,13 @@
-"""Measures which row counts give bit-equal rows with this model on this device, and how long their passes take.
-It keeps the result for the next start.
+"""Measures which row counts (buckets) give bit-equal rows with this model on this device, and how long their passes
+take.  It keeps the result for the next start.
 
-A window may start at any row of any bucket, have any length and any neighbours.  Decoding is lossless bit for bit if a
-token's logits are the same in all these places.  So the same known tokens go through one pass of every bucket, in
-windows of several lengths, and alone through one pass of the smallest buckets.  A bucket that does not agree with the
-largest is left out.  This costs less than three passes of the largest bucket.  Then passes of the buckets that are
-used are timed, which for a large model costs two more.
+A window may start at any row of any bucket, and have any length and any neighbours.  Decoding is lossless bit for bit
+if a token has the same logits in all these places.  So the same known tokens go through one pass of every bucket, in
+windows of several lengths.  In the smallest buckets, a pass with a single token follows.  A bucket that does not agree
+with the largest is left out.  This takes less time than three passes of the largest bucket.  Then the remaining buckets
+are timed, which for a large model takes the time of two more.
 
-A record of an earlier start is valid only for the same weights, libraries, device and thread count.
+The record of an earlier start is valid only for the same weights, libraries, device and thread count.
 """
 
 from __future__ import annotations
@@ -41,31 +41,36 @@ from apply_service.protocols import Part, Prefill, SamplingParams, Session, Wind
 
 SEED = 0
 N_PROBES = 8
-"""Tokens whose logits are compared."""
+"""The number of tokens whose logits are compared."""
 PROMPT_LENGTH = KEY_GRAIN - 6
-"""Some windows then attend to one block of keys and some to two."""
+"""With this length, some windows attend to one block of keys and some to two."""
 N_READ = 64
-"""Tokens of the prompt that are really read.  The other keys and values are random, with the same distribution."""
+"""The number of prompt tokens that the model reads.  The other keys and values are random, with the same
+distribution."""
 WINDOW_SIZES = (1, 3, N_PROBES)
-"""Windows of a pass, as far as it has rows for them.  One more window takes the remaining rows."""
+"""The sizes of the windows in a pass, as far as it has rows for them.  One more window takes the remaining rows."""
 N_SESSIONS = 5
 PROBE_SLOTS = N_SESSIONS * 2 * KEY_GRAIN
-"""Slots that a self-test needs."""
+"""The number of slots that a self-test needs."""
 SMALL_BUCKET = 64
 """On a GPU, passes of up to this many rows take the time of one row."""
 LONE_BUCKET = 16
-"""Buckets up to this size, and all on a GPU, also get a pass with a single token: there the libraries switch algorithms
-most often."""
+"""Buckets up to this size also get a pass with a single token, because libraries switch algorithms most often there.
+On a GPU, all buckets get one."""
 N_TIMED, TIMED_S = 4, 0.3
-"""A pass is timed so many times at most, and not again once it has taken so many seconds in all."""
+"""A pass is timed at most this many times, and not again once all its runs have taken this many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """The results.  By bucket: `differing_rows` is the share of probed rows whose logits differed in any bit,
-    `flipped_choices` the share whose argmax differed, `pass_times` the seconds of a pass; `plain_s` are those
-    of an undrafted pass, which has one row and no padding.  `attention` and `has_graphs`: how the passes ran; `notes`:
-    why not in a better way.  `piece`: the rows that a CPU multiplies with a bfloat16 matrix at a time; None: all."""
+    """The results of a self-test.
+
+    `buckets`: the usable row counts.  `differing_rows`: by bucket, the share of compared rows with logits that differed
+    in any bit.  `flipped_choices`: by bucket, the share with another argmax.  `pass_times`: the seconds of a pass by
+    bucket.  `plain_s`: the seconds of a pass without drafts (one row, no padding).  `attention` and `has_graphs`: how
+    the passes ran.  `notes`: why faster ways did not work.  `piece`: the number of rows that a CPU multiplies by a
+    bfloat16 matrix at a time; None means all.
+    """
 
     buckets: tuple[int, ...]
     query_grain: int
@@ -84,15 +89,17 @@ class SelfTest:
 
     @property
     def divergence(self) -> float:
-        """The largest share of changed choices in a bucket that is used."""
+        """The largest share of flipped choices among the usable buckets."""
         return max(self.flipped_choices[bucket] for bucket in self.buckets)
 
 
 @torch.inference_mode()
 def run_self_test(engine: TorchEngine) -> SelfTest:
-    """Compare every bucket of `engine` with its largest.  Where the largest does not agree with itself, ever coarser
-    query rows are tried; `engine.query_grain` is left at what was found.  Raises EngineFailure: what the passes run on
-    gives wrong results."""
+    """Compare every bucket of `engine` with its largest one, and time the usable buckets.
+
+    If the largest bucket does not agree with itself, coarser grains of query rows are tried.  `engine.query_grain`
+    keeps the last grain that was tried.  Raises EngineFailure: a kernel or graph of this device gives wrong results.
+    """
     check_device_parts(engine)
     largest = engine.buckets[-1]
     grains = (QUERY_GRAIN, 4 * QUERY_GRAIN, largest) if engine.attention == "sdpa" else (QUERY_GRAIN,)
@@ -119,8 +126,8 @@ def run_self_test(engine: TorchEngine) -> SelfTest:
 def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, ...]:
     """Return the row counts that agree with the largest, or only the largest if it does not agree with itself.
 
-    With `small`, all row counts if none of these is that small.  On a GPU a pass of the largest takes several times as
-    long as one with few rows, which costs more than choices that may differ in the last bit.
+    With `small`, all row counts are returned if none of these is at most `small`.  On a GPU, a large pass takes several
+    times as long as a small one.  That would be worse than choices that may differ in the last bit.
     """
     largest = max(differing)
     equal = tuple(sorted(bucket for bucket, share in differing.items() if share == 0.0))
@@ -129,7 +136,7 @@ def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, .
 
 
 class _Probe:
-    """Sessions with the same keys and values of one prompt, and the known tokens that come next."""
+    """Sessions with the keys and values of the same prompt, and the known tokens that follow the prompt."""
 
     def __init__(self, engine: TorchEngine) -> None:
         self.engine = engine
@@ -154,18 +161,18 @@ class _Probe:
             if target != slots[0]:
                 engine.pool.copy(slots[0], target)
             session.cleared = self.n_prompt
-            session.is_sound = False  # no prompt has these keys and values
+            session.is_sound = False  # these keys and values belong to no real prompt
         self.oracle = torch.empty(0)
-        """Logits of the first tokens [up to N_PROBES, vocab], as the widest window of the largest bucket gives them;
-        the last session holds their keys and values."""
+        """Logits of the first tokens [up to N_PROBES, vocab], from the widest window of the largest bucket.  The last
+        session holds the keys and values of these tokens."""
 
     def close(self) -> None:
         for session in self.sessions:
             session.close()
 
     def compare(self, bucket: int) -> tuple[float, float]:
-        """Return the share of rows that differ from the oracle in passes of `bucket` rows, and that of other choices.
-        In the largest bucket the oracle is made."""
+        """Return the share of rows that differ from the oracle in passes of `bucket` rows, and the share of flipped
+        choices.  The largest bucket makes the oracle."""
         sizes, n_left = list[int](), bucket
         for most in (*WINDOW_SIZES, bucket):
             if size := min(most, n_left, len(self.ids)):
@@ -205,16 +212,15 @@ class _Probe:
         return fastest(run, least=1, most=N_TIMED, budget_s=TIMED_S)
 
     def _offset(self, bucket: int, size: int) -> int:
-        """Return the first token of a window of this size, among those of the oracle.  It varies from bucket to
-        bucket."""
+        """Return the index of the first oracle token in a window of this size.  It varies from bucket to bucket."""
         return bucket.bit_length() % max(1, len(self.oracle) - size + 1)
 
     def look(self, n_rows: int, plan: Sequence[tuple[Session, int, int]]) -> list[torch.Tensor]:
-        """Run a pass of `n_rows` rows over windows (session, first token, length).  Returns the logits of the probed
-        tokens of each."""
+        """Run a pass of `n_rows` rows over windows (session, first token, length).  Returns the logits of each window's
+        compared tokens."""
         parts: list[Part] = []
         for session, offset, size in plan:
-            if offset:  # the tokens before it, as the oracle read them
+            if offset:  # copy the tokens before the window from the oracle's session
                 known = slice(self.n_prompt, self.n_prompt + offset)
                 self.engine.pool.copy(self.sessions[-1].slots[known], session.slots[known])
             session.length = self.n_prompt + offset
@@ -229,19 +235,20 @@ class _Probe:
         return rows
 
 
-# -- what replaces PyTorch on a device ---------------------------------------------------------------------------------
+# -- the kernels and graphs of a device --------------------------------------------------------------------------------
 KERNEL_ROWS = 5
 KERNEL_POSITIONS = (0, 58, 530)
-"""Positions of the first compared row: an empty cache, one block of keys, two stretches."""
+"""The positions of the first compared row: in an empty cache, after one block of keys, and in the second split."""
 KERNEL_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 3e-2, torch.float16: 1e-2}
-"""Of the largest value."""
+"""The largest allowed error of the attention kernel, as a share of the largest value."""
 REPLAY_TOLERANCE = 2e-2
-"""Of the largest logit: the same kernels, in whatever variant the libraries choose."""
+"""The largest allowed error of a replayed pass, as a share of the largest logit.  It runs the same kernels as a pass
+step by step, but the libraries may choose other variants of them."""
 
 
 def check_device_parts(engine: TorchEngine) -> None:
-    """Look for a broken driver, compiler or capture; that rows keep their bits is the self-test's matter.  Raises
-    EngineFailure: the attention kernel or a replayed pass is wrong; says by how much."""
+    """Check that no driver, compiler or capture is broken.  Equal bits are not checked here.  Raises EngineFailure: the
+    attention kernel or a replayed pass is wrong (the error says by how much)."""
     errors = []
     if engine.kernels is not None:
         limit = KERNEL_TOLERANCE[engine.pool.shape.dtype]
@@ -255,8 +262,8 @@ def check_device_parts(engine: TorchEngine) -> None:
 
 @torch.inference_mode()
 def attention_error(kernels: Kernels, engine: TorchEngine) -> float:
-    """Return the largest difference of the kernel from plain attention in float32, over random keys and queries of the
-    model's shapes, as a share of the largest value."""
+    """Return the largest difference between the kernel and plain attention in float32, as a share of the largest value.
+    Keys and queries are random and have the model's shapes."""
     shape, tile = engine.pool.shape, engine.tile
     generator = torch.Generator(shape.device).manual_seed(SEED)
     n_slots = max(KERNEL_POSITIONS) + KERNEL_ROWS
@@ -281,8 +288,8 @@ def attention_error(kernels: Kernels, engine: TorchEngine) -> float:
 
 
 def replay_error(engine: TorchEngine) -> float:
-    """Return the largest difference between the logits of a pass that was captured for another sequence and of the same
-    pass step by step, as a share of the largest logit."""
+    """Return the largest difference between the logits of a replayed pass and of the same pass step by step, as a share
+    of the largest logit.  The replayed pass was captured for another sequence."""
     generator = torch.Generator().manual_seed(SEED)
     n_vocab = engine.model.config.get_text_config().vocab_size
     graphed, eager = engine.passes, Passes(engine.device)
@@ -303,18 +310,19 @@ def replay_error(engine: TorchEngine) -> float:
 
 # -- the record of an earlier start ------------------------------------------------------------------------------------
 VERSION = 8
-"""Of the self-test.  Records of other versions are ignored."""
+"""The version of the self-test.  Records of other versions are ignored."""
 CUDA_BUCKETS = (32, 64, 128, 192, 256)
-"""Used in place of the default ones, because fewer rows take no less time on CUDA."""
+"""The buckets on CUDA.  Smaller ones than these would take no less time."""
 LARGE_BUCKET = 512
-"""On CUDA, also for models of up to `SMALL_MODEL` weights, where the overhead of a pass counts most."""
+"""One more bucket on CUDA for models of up to `SMALL_MODEL` weights, because the overhead of a pass matters most
+there."""
 SMALL_MODEL = 3e9
 
 log = logging.getLogger(__name__)
 
 
 def read_self_test(path: Path) -> SelfTest | None:
-    """Return the record in a file; None if there is none that can be read."""
+    """Return the record in a file; None if it can't be read."""
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         for name in ("differing_rows", "flipped_choices", "pass_times"):
@@ -325,7 +333,7 @@ def read_self_test(path: Path) -> SelfTest | None:
 
 
 def keep_self_test(path: Path, found: SelfTest) -> None:
-    """Keep a record, whole or not at all.  A folder that can't be written to keeps none."""
+    """Write a record into a file, whole or not at all.  If the folder can't be written to, nothing is kept."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
@@ -334,7 +342,7 @@ def keep_self_test(path: Path, found: SelfTest) -> None:
 
 
 def fingerprint(model: Any, buckets: Sequence[int], wanted: str = "") -> str:
-    """Return a digest of everything that the self-test may depend on: kernels, threads, shapes, number format, the
+    """Return a digest of everything that can change the self-test: kernels, threads, shapes, number format, the
     `wanted` options of the engine, and a sample of every weight."""
     device = next(model.parameters()).device
     cpu = triton = ""
@@ -359,9 +367,12 @@ def fingerprint(model: Any, buckets: Sequence[int], wanted: str = "") -> str:
 def find_self_test(
     model: Any, name: str, buckets: Sequence[int], records: Path | None, options: Mapping[str, Any]
 ) -> SelfTest:
-    """Pack the matrices of `model`, and return its self-test with these options of the engine: the one in the folder
-    `records`, or a new one.  Matrices are multiplied in pieces only if more row counts agree that way.  Logs what
-    passes run on.  Raises Exception: whatever goes wrong in a model that does not suit the engine."""
+    """Pack the matrices of `model`, and return its self-test with these options of the engine.
+
+    The result comes from the folder `records` if it has one, or from a new test.  Matrices are multiplied in pieces
+    only if more row counts agree that way.  A log line tells how passes run.  Raises Exception: any error of a model
+    that does not suit the engine.
+    """
     key = fingerprint(model, buckets, repr(sorted(options.items())))  # packed weights can't be sampled
     pack_matrices(model)
     record = None if records is None else records / f"{key}.json"
@@ -374,7 +385,7 @@ def find_self_test(
     if record is not None and known is None:
         keep_self_test(record, found)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        # The engine of the self-test is part of a ring of references; its slots are a whole context's.
+        # The tested engine is in a cycle of references, so only the collector frees its slots for a whole context.
         gc.collect()
         torch.cuda.empty_cache()
     after = ", ".join(size for size, way in fp8_ways(model).items() if way == "after")
@@ -389,9 +400,11 @@ def find_self_test(
 
 
 def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping[str, Any]) -> SelfTest:
-    """Try ways to run passes, from the one that was asked for to the plainest, and return the self-test of the first
-    that works; its `notes` say why the others did not.  What was asked for by name is not replaced.  Raises Exception:
-    the error of the last way."""
+    """Try several ways to run passes, from the one in `options` to the plainest.  Return the self-test of the first way
+    that works; its `notes` tell why the others did not.
+
+    Only options with the value `auto` are replaced.  Raises Exception: the error of the last way.
+    """
     ways = [dict(options)]
     if torch.cuda.is_available() and options.get("cuda_graphs", "auto") == "auto":
         ways.append({**options, "cuda_graphs": "off"})
@@ -405,7 +418,7 @@ def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping
     for way in ways:
         try:
             found = run_self_test(engine_of(**way))
-        except Exception as error:  # a broken driver or compiler raises anything
+        except Exception as error:  # a broken driver or compiler can raise anything
             if way is ways[-1]:
                 raise
             tried = f"attention {way.get('attention', 'auto')}, graphs {way.get('cuda_graphs', 'auto')}"
@@ -417,7 +430,7 @@ def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping
 
 
 def buckets_on(model: Any) -> tuple[int, ...]:
-    """Row counts of passes on the model's device."""
+    """Return the row counts of passes on the model's device."""
     if next(model.parameters()).device.type == "cpu":
         return DEFAULT_BUCKETS
     n_weights = sum(weight.numel() for weight in model.parameters())

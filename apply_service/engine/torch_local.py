@@ -1,7 +1,7 @@
-"""The target on this machine: any Hugging Face causal language model, on CPU or CUDA, many sequences in one forward.
+"""Runs any Hugging Face causal language model on CPU or CUDA, with many sequences in one forward.
 
-The engine sees only token ids.  A pass has one of a few row counts (`buckets`).  `self_test` found that with these
-counts a row has the same bits at any place in the pass.  That is why drafts, other sequences and the prefix cache
+The engine sees only token ids.  A pass has one of a few row counts (`buckets`).  `self_test` finds row counts with
+which a row has the same bits at any place in the pass.  That is why drafts, other sequences and the prefix cache
 cannot change a choice.
 """
 
@@ -25,6 +25,7 @@ from apply_service.engine.kv_cache import KVShape, SlotEngine, SlotPool, settle
 from apply_service.engine.layout import Layout, pack
 from apply_service.engine.passes import (
     GraphSetting,
+    Passes,
     PassInputs,
     PassKey,
     PassOutput,
@@ -38,36 +39,37 @@ from apply_service.engine.sampling import choose, choose_greedily, logprobs_of
 from apply_service.protocols import Part, Session, Verification, Window
 
 DEFAULT_BUCKETS = (4, 8, 16, 32, 64, 128, 256)
-"""Row counts of passes, where a device has no others."""
+"""The row counts of passes on a CPU (see `self_test.buckets_on`)."""
 KEY_GRAIN = 512
-"""Attention reads keys in multiples of this, the key block of the CPU kernel.
+"""On a CPU, attention reads keys in multiples of this.  It is the key block of PyTorch's CPU kernel.
 
-So whole blocks beyond a row's position add exactly nothing.  The self-test crosses a multiple.  On other devices,
-PyTorch's attention reads all slots of a session.
+So a block beyond a row's position adds exactly nothing.  The self-test has windows on both sides of a multiple.  On
+other devices, PyTorch's attention reads all slots of a session.
 """
 QUERY_GRAIN = 4
-"""Query rows of one session go through attention in multiples of this; the self-test may ask for more."""
+"""The query rows of a session are padded to a multiple of this for attention.  The self-test may find a larger one."""
 KV_CACHE_BYTES = 2**30
 PLAIN_SPLIT = 256
-"""Keys per split of attention in the undrafted baseline.
+"""The number of positions per split of attention in the baseline without drafts.
 
-Its bits need not agree with any other run.  With shorter splits, a single row keeps more of a device busy.
+The baseline's bits need not agree with any other run.  With shorter splits, a single row keeps more of a device busy.
 """
 
 KnownAnswer = Callable[[Window], Sequence[int] | None]
-"""The tokens that the rows of a window must choose, whatever the model says.  None: the model chooses."""
+"""Returns the tokens that the rows of a window must choose.  None: the model chooses."""
 
 
 class TorchEngine(SlotEngine):
     """Verifies windows with a model whose attention implementation is `engine.attention` (see `engine.loading`).
 
-    `buckets`: the row counts that a pass may have.  `pass_times`: seconds of a pass by its rows; None: nobody timed
-    them, and all count as equally long.  `padded=False` makes the undrafted baseline `plain`, whose passes
-    have only the rows and keys that they need.  `pool` lets it share the slots of its parent.  `prefix_cache_bytes` 0
-    keeps no prompt.  `attention`: the Triton kernel or PyTorch's own attention.  `cuda_graphs`: whether passes are
-    captured.  `auto` uses the kernel, or graphs, wherever they can run.  `kernels` replace the kernel in tests.
+    `buckets`: the row counts that a pass may have.  `pass_times`: the seconds of a pass by its rows; None: all passes
+    count as equally long.  `padded=False` makes the baseline without drafts (`plain`): its passes have only the rows
+    and keys that they need.  `pool`: the slots of another engine, to share them.  With `prefix_cache_bytes` 0, no
+    prompt is kept.  `attention`: the Triton kernel or PyTorch's own attention.  `cuda_graphs`: whether passes are
+    captured.  `auto` uses the kernel, or graphs, if they can run.  `kernels` replace the kernel in tests.  `known`:
+    see `KnownAnswer`.
 
-    Raises MissingDependency: the kernel or graphs are asked for by name and can't run here.
+    Raises MissingDependency: the kernel or graphs are demanded and can't run here.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class TorchEngine(SlotEngine):
         config = model.config.get_text_config()
         fix_frequencies(model, config.max_position_embeddings)
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
-        # Cohere multiplies its logits, Granite divides them; `loading` refuses a model that does anything else.
+        # Cohere multiplies its logits, Granite divides them.  `loading` refuses a model that does anything else.
         self._logit_scale: float = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
         self.n_vocab: int = len(model.get_input_embeddings().weight)
         self.device = next(model.parameters()).device
@@ -114,18 +116,18 @@ class TorchEngine(SlotEngine):
         self._known = known
         self._options: dict[str, Any] = {"attention": attention, "cuda_graphs": cuda_graphs, "known": known}
         self.kernels, self.attention_note = find_kernels(attention, self.device) if kernels is None else (kernels, "")
-        """What replaces PyTorch's attention.  If it is None, `attention_note` says why."""
+        """The kernels that replace PyTorch's attention.  If it is None, `attention_note` says why."""
         group, split = config.num_attention_heads // shape.n_kv_heads, TileShape().split if padded else PLAIN_SPLIT
         self.tile = TileShape.for_model(shape.head_dim, group, shape.dtype, split=split)
         self.passes, self.graphs_note = open_passes(cuda_graphs, self.device, has_kernels=self.kernels is not None)
         self.attends_in_blocks = self.device.type == "cpu" or self.kernels is not None
         self.watched: tuple[int, ...] = ()
-        """Layers whose inputs every pass keeps beside the keys and values; the number of layers stands for the output
-        of the last one, normed."""
+        """The layers whose inputs (`states`) every pass keeps beside the keys and values.  The number of layers stands
+        for the last layer's output after the norm."""
 
     @property
     def attention(self) -> Literal["sdpa", "triton"]:
-        """What attention runs on."""
+        """The implementation of attention."""
         return "sdpa" if self.kernels is None else "triton"
 
     @property
@@ -134,18 +136,19 @@ class TorchEngine(SlotEngine):
         return self.passes.capture is not None
 
     def plain(self) -> TorchEngine:
-        """Return the fastest undrafted run of the same model: the baseline of every speed-up."""
+        """Return the engine that decodes fastest without drafts: the baseline of every speed-up."""
         shared = {"name": self.name, "buckets": self.buckets, "pool": self.pool, **self._options}
         return TorchEngine(self.model, padded=False, **shared)
 
     def watch(self, layers: Sequence[int]) -> None:
-        """Keep the states of these layers from now on, for a head that drafts from them.  Raises ModelTooLarge."""
+        """Keep the states of these layers from now on, for a head that drafts from them."""
         self.watched = tuple(layers)
+        self.passes = Passes(self.device, self.passes.capture)  # passes captured so far keep none, or others
         self.pool.keep_states(len(self.watched) * self.model.config.get_text_config().hidden_size)
 
     def states(self, session: Session, start: int, stop: int) -> torch.Tensor:
-        """Return the watched states of positions `start` to `stop` that the session has read [stop - start, n_layers *
-        d], those of one position side by side."""
+        """Return the watched states [stop - start, n_layers * d] of positions `start` to `stop`, which the session must
+        have read.  A row holds the states of all watched layers side by side."""
         assert self.pool.states is not None, "no layer is watched"
         return self.pool.states[session.slots.start + start : session.slots.start + stop]
 
@@ -156,8 +159,8 @@ class TorchEngine(SlotEngine):
         output, layout = self.run(parts, n_rows, is_greedy=bool(windows) and all(map(is_greedy, windows)))
         table = output.table
         if len(layout.head_rows) and table is None:
-            # No captured pass has masks or temperatures.  Masks can have any size, and drawing noise for a whole
-            # vocabulary costs as much as a small model.
+            # Masks and temperatures are never captured: masks can have any size, and drawing noise for a whole
+            # vocabulary takes as long as a small model.
             assert output.logits is not None
             logits = output.logits[: len(layout.head_rows)]
             choices = choose(logits, layout.windows)
@@ -174,10 +177,10 @@ class TorchEngine(SlotEngine):
     def logits(
         self, parts: Sequence[Part], n_rows: int, *, n_head_rows: int | None = None
     ) -> tuple[torch.Tensor, Layout]:
-        """Return one forward with exactly `n_rows` rows: the logits of the windows' rows, and the layout of the pass.
+        """Run one forward of exactly `n_rows` rows.  Returns the logits of the rows that choose, and the layout.
 
-        The next pass overwrites the logits.  The head gets `n_head_rows` rows, by default as few as possible.  No
-        session's length changes.
+        The next pass overwrites the logits.  The head gets `n_head_rows` rows, by default as few as possible.  Sessions
+        keep their lengths.
         """
         with torch.inference_mode():
             output, layout = self.run(parts, n_rows, n_head_rows=n_head_rows, is_greedy=False)
@@ -187,7 +190,7 @@ class TorchEngine(SlotEngine):
     def run(
         self, parts: Sequence[Part], n_rows: int, *, is_greedy: bool, n_head_rows: int | None = None
     ) -> tuple[PassOutput, Layout]:
-        """Run a pass over `parts`; returns output and layout.  If `is_greedy`, the device makes the choices."""
+        """Run a pass over `parts`, and return its output and layout.  If `is_greedy`, the device makes the choices."""
         grain = self.query_grain if self.padded else 1
         layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, query_grain=grain)
         tiles: list[tuple[int, int, int]] = []
@@ -214,7 +217,7 @@ class TorchEngine(SlotEngine):
         return self.passes.run(inputs, lambda: self._compute(inputs, layout)), layout
 
     def _compute(self, inputs: PassInputs, layout: Layout) -> PassOutput:
-        """Return the pass itself.
+        """Compute the pass, and return its output.
 
         A pass that may be captured reads only `inputs`.  `layout` is for PyTorch's own attention, which is never
         captured.
@@ -244,7 +247,8 @@ class TorchEngine(SlotEngine):
         return PassOutput(None, decide(*choose_best(logits[: key.n_choices])))
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Logits [n_rows, vocab] of last hidden states [1, n_rows, d], with the model's scale and soft cap."""
+        """Return the logits [n_rows, vocab] of last hidden states [1, n_rows, d], with the model's scale and soft
+        cap."""
         logits = self.model.get_output_embeddings()(hidden)[0]
         if self._logit_scale != 1:
             logits = logits * self._logit_scale

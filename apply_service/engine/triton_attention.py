@@ -1,16 +1,20 @@
-"""Attention of a packed pass in Triton: W query rows of each session against its slots, no mask tensor, no repeated KV.
+"""Computes the attention of a packed pass in Triton: the query rows of each session attend to that session's slots.
 
-Two kernels.  `_attend_split` takes a tile of whole query tokens (all heads of one KV head) and one stretch of `split`
-absolute positions, and leaves a partial sum; `_join_splits` adds the partial sums of a row in the order of their
-positions.  Positions, not window lengths, decide where a stretch begins, which of its keys are summed together and in
-which order, and tiles have one shape: so what comes out for a row depends on its own position and keys alone, not on
-its window or on its neighbours (tested in every bit under the interpreter; on a GPU the start-up
-self-test looks).  Lengths are read from device tensors, so a captured graph serves every length.
+It needs no mask tensor and never repeats keys or values for the query heads that share them.  There are two kernels:
 
-Importing this needs `triton`; on a CPU it runs only under TRITON_INTERPRET=1.
+- `_attend_split` computes a partial sum: one tile of query tokens (all heads of one KV head) attends to one split, a
+  range of `split` absolute positions.
+- `_join_splits` adds the partial sums of a row in the order of their positions.
+
+The result of a row depends only on its own position and keys, not on its window or on its neighbours.  This is so
+because all tiles have one shape, and because absolute positions alone decide which keys are summed together, and in
+which order.  Tests compare every bit in Triton's interpreter; on a GPU the self-test at the start checks it.
+
+The kernels read lengths from device tensors, so one captured graph serves all lengths.  Importing this module needs
+`triton`.  On a CPU the kernels run only with TRITON_INTERPRET=1.
 """
 
-# No postponed annotations here: the interpreter compares those of kernels with `tl.constexpr` itself.
+# No postponed annotations here: Triton's interpreter compares a kernel's annotations with `tl.constexpr`.
 import torch
 import triton
 import triton.language as tl
@@ -50,7 +54,7 @@ def _attend_split(query, keys, values, partial, peaks, sums, positions, tiles, n
     stop = tl.minimum(first_position + n_tokens, (stretch + 1) * split)
     start = first_position * 0 + stretch * split
     if is_sliding:
-        # From the first block that the tile's first row sees: blocks that no row sees would add nothing anyway.
+        # Skip the blocks before the window of the tile's first row: no row of the tile sees them.
         oldest = tl.maximum(first_position - window + 1, 0) // block_keys * block_keys
         start = tl.maximum(start, oldest)
     if (n_tokens > 0) & (start < stop):
@@ -82,14 +86,14 @@ def _attend_split(query, keys, values, partial, peaks, sums, positions, tiles, n
                 k = k.to(tl.float32)
             scores = tl.dot(q, k, input_precision=precision) * scale
             if is_capped:
-                # tanh(x) = 1 - 2 / (exp(2x) + 1), which ends in 1 and -1 where exp does in infinity and 0.
+                # tanh(x) = 1 - 2 / (exp(2x) + 1).  It stays right (1 or -1) when exp overflows to infinity or is 0.
                 scores = cap * (1.0 - 2.0 / (tl.exp2(scores * (2.0 * 1.4426950408889634 / cap)) + 1.0))
             is_seen = key_positions[None, :] <= row_positions[:, None]
             if is_sliding:
                 is_seen = is_seen & (row_positions[:, None] - key_positions[None, :] < window)
             scores = tl.where(is_seen, scores * 1.4426950408889634, float("-inf"))
             new_peak = tl.maximum(peak, tl.max(scores, 1))
-            # Of a row that has seen no key yet the peak is -inf: its weights must be 0, not what -inf - -inf gives.
+            # The peak of a row that has seen no key yet is -inf.  Its weights must be 0, but -inf - -inf is NaN.
             safe_peak = tl.where(new_peak == float("-inf"), 0.0, new_peak)
             weights = tl.exp2(scores - safe_peak[:, None])
             kept = tl.exp2(peak - safe_peak)
@@ -147,8 +151,8 @@ def _join_splits(partial, peaks, sums, out, positions, slots, n_rows, n_heads, w
 def store(
     key: torch.Tensor, value: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, slots: torch.Tensor
 ) -> None:
-    """Write the new `key` and `value` [n_kv_heads, n_rows, d] into `keys` and `values` [n_kv_heads, n_slots, d]; rows
-    whose slot is -1 are left out."""
+    """Write the new `key` and `value` [n_kv_heads, n_rows, d] into `keys` and `values` [n_kv_heads, n_slots, d].  A row
+    with slot -1 is padding and is skipped."""
     key, value = _dense(key), _dense(value)
     n_heads, n_rows, dim = key.shape
     _store_rows[(n_rows,)](
@@ -169,9 +173,10 @@ def attend_slots(
     sliding_window: int | None = None,
     softcap: float | None = None,
 ) -> torch.Tensor:
-    """`query` [n_heads, n_rows, d] against `keys`, `values` [n_kv_heads, n_slots, d] -> [n_rows, n_heads, d].
+    """Return the attention [n_rows, n_heads, d] of `query` [n_heads, n_rows, d] to `keys` and `values`
+    [n_kv_heads, n_slots, d].
 
-    Every row sees the keys of its session up to its own position, which must be stored already.  Allocates
+    Every row sees the keys of its session up to its own position.  These keys must be stored before.  Allocates
     `n_splits * n_rows * n_heads * (d + 2)` float32 for the partial sums.
     """
     query = _dense(query)
@@ -199,10 +204,10 @@ def attend_slots(
 
 
 def is_interpreted() -> bool:
-    """Tell whether the kernels run in Triton's interpreter, which does not multiply bfloat16 by itself."""
+    """Tell whether the kernels run in Triton's interpreter, which can't multiply bfloat16."""
     return not isinstance(_attend_split, triton.JITFunction)
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy where the last dimension has a stride: the kernels take any strides but that."""
+    """Return the tensor, or a copy if its last dimension is strided: the kernels need the last stride to be 1."""
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()

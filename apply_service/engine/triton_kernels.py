@@ -1,25 +1,25 @@
-"""The smaller Triton kernels, each in the place of several steps of PyTorch: the choice of a token, norms, and what
-8-bit weights need.
+"""Chooses tokens, normalises rows and computes with 8-bit weights, in Triton kernels that each replace several of
+PyTorch.
 
-In plain PyTorch the choice takes several passes over a copy of the logits in float32, a norm takes seven kernels, and
-quantising and scaling take six and four for every linear layer: passes of small windows are short enough to feel them.
-Importing this needs `triton`; on a CPU it runs only under TRITON_INTERPRET=1.
+In plain PyTorch, the choice of a token goes several times over a copy of the logits in float32.  A norm takes seven
+kernels.  In every linear layer, quantising takes six kernels and scaling takes four.  A pass of a small window is so
+short that these matter.  Importing this module needs `triton`.  On a CPU it runs only with TRITON_INTERPRET=1.
 """
 
-# No postponed annotations here: the interpreter compares those of kernels with `tl.constexpr` itself.
+# No postponed annotations here: Triton's interpreter compares a kernel's annotations with `tl.constexpr`.
 import torch
 import triton
 import triton.language as tl
 
 CHOICE_BLOCK = 4096
 WIDE_NORM = 2048
-"""Columns from which on a row of a norm gets more warps."""
+"""A norm uses more warps for rows with more columns than this."""
 WIDE_ROW = 8192
-"""As `WIDE_NORM`, of a row that is quantised."""
+"""Quantisation uses more warps for rows with more columns than this."""
 SCALED_COLUMNS = 2048
-"""Columns of a product that one program scales."""
+"""The number of columns that one program scales."""
 INT8_COLUMNS, INT8_OUT, INT8_MAX_ROWS = 128, 32, 64
-"""Columns, outputs and most rows of one block of an int8 product."""
+"""The columns, the outputs and the most rows in one block of an int8 product."""
 
 
 # -- choice ------------------------------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def _best_of_row(peaks, places, sums, choices, logprobs, n_blocks, width: tl.con
     at = tl.arange(0, width)
     is_block = at < n_blocks
     mine = tl.load(peaks + row * n_blocks + at, mask=is_block, other=float("-inf"))
-    best = tl.argmax(mine, 0)  # of equals the first, which holds the lower tokens
+    best = tl.argmax(mine, 0)  # the first of equal peaks: its block has the lower token ids
     peak = tl.max(mine, 0)
     total = tl.sum(tl.load(sums + row * n_blocks + at, mask=is_block, other=0.0) * tl.exp(mine - peak), 0)
     tl.store(choices + row, tl.load(places + row * n_blocks + best))
@@ -50,8 +50,8 @@ def _best_of_row(peaks, places, sums, choices, logprobs, n_blocks, width: tl.con
 
 
 def choose_best(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """`logits` [n, vocab] -> the best token of each row, the lowest of equals [n] int64, and the natural log of its
-    probability [n] float32; NaN where a logit is."""
+    """Return the best token of each row of `logits` [n, vocab], as [n] int64, and the natural logs of their
+    probabilities, as [n] float32.  Ties go to the lowest id.  A row with a NaN logit has a NaN log."""
     n_rows, n_vocab = logits.shape
     n_blocks = triton.cdiv(n_vocab, CHOICE_BLOCK)
     peaks, sums = logits.new_empty((2, n_rows, n_blocks), dtype=torch.float32)
@@ -74,13 +74,13 @@ def _normalise(x, weight, out, n_columns, row_stride, epsilon, block: tl.constex
     inside = at < n_columns
     exact = tl.load(x + row * row_stride + at, mask=inside, other=0.0).to(tl.float32)
     scaled = exact * (1.0 / tl.sqrt(tl.sum(exact * exact, 0) / n_columns + epsilon))
-    rounded = scaled.to(out.dtype.element_ty).to(tl.float32)  # where the library rounds
+    rounded = scaled.to(out.dtype.element_ty).to(tl.float32)  # the library rounds here too
     scale = tl.load(weight + at, mask=inside, other=0.0).to(tl.float32)
     tl.store(out + row * n_columns + at, (scale * rounded).to(out.dtype.element_ty), mask=inside)
 
 
 def normalise(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
-    """`weight * x / rms(x)` over the last dimension, [..., n] of `x`'s type, which is the weight's too."""
+    """Return `weight * x / rms(x)` over the last dimension of `x` [..., n].  `x` and `weight` have the same type."""
     rows = x.reshape(-1, x.shape[-1])
     out = torch.empty(rows.shape, dtype=x.dtype, device=x.device)
     block = triton.next_power_of_2(rows.shape[1])
@@ -109,8 +109,11 @@ def _quantise(x, values, scales, n_columns, stride, limit: tl.constexpr, least: 
 def quantise_rows_fp8(
     x: torch.Tensor, limit: float, least: float, *, grain: int = 1
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Values and scales as of `eight_bit.quantise_rows(x, "fp8")`, in every bit, followed by rows of anything up to a
-    multiple of `grain`.  `x` [n_rows, n_columns], columns next to each other, on CUDA."""
+    """Return the same values and scales as `eight_bit.quantise_rows(x, "fp8")`, in every bit.
+
+    `x` [n_rows, n_columns] is on CUDA, and its columns are contiguous.  Uninitialised rows are appended until the
+    number of rows is a multiple of `grain`.
+    """
     n_rows, n_columns = x.shape
     n_made = triton.cdiv(n_rows, grain) * grain
     values = torch.empty((n_made, n_columns), dtype=torch.float8_e4m3fn, device=x.device)
@@ -143,8 +146,11 @@ def scale_product(
     bias: torch.Tensor | None,
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    """`product` [n_rows, n_columns] float32 times the scales of its rows and columns, [n_rows or more, 1] and
-    [n_columns, 1], plus `bias` [n_columns], rounded once to `dtype`."""
+    """Return `product * row_scales * column_scales + bias`, rounded once to `dtype`.
+
+    `product` [n_rows, n_columns] is float32.  `row_scales` is [n_rows or more, 1], `column_scales` [n_columns, 1],
+    `bias` [n_columns].
+    """
     n_rows, n_columns = product.shape
     out = torch.empty((n_rows, n_columns), dtype=dtype, device=product.device)
     any_bias = column_scales if bias is None else bias
@@ -181,11 +187,11 @@ def _multiply(x, weights, scales, bias, out, n_rows, n_out, stride, n_columns: t
 def multiply_int8(
     x: torch.Tensor, weights: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None
 ) -> torch.Tensor:
-    """`x` [n_rows, n_columns], columns next to each other; `weights` [n_out, n_columns] int8, `scales` [n_out, 1]
-    float32, `bias` [n_out] -> [n_rows, n_out] in the type of `x`.
+    """Return the product of `x` and 8-bit weights [n_rows, n_out], in the type of `x`.
 
-    Every weight is read once, as a byte.  A row of the result is one sum in float32 over fixed blocks of columns in a
-    fixed order, whatever the number of rows.
+    `x` is [n_rows, n_columns] with contiguous columns, `weights` [n_out, n_columns] int8, `scales` [n_out, 1] float32,
+    `bias` [n_out].  A weight is loaded as one byte.  Each value of the result is a float32 sum over fixed blocks of
+    columns in a fixed order, whatever the number of rows.
     """
     n_rows, n_columns = x.shape
     n_out = weights.shape[0]

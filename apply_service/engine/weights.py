@@ -1,7 +1,7 @@
 """Brings a model to its device layer by layer: changes number formats, joins projections and fuses norms.
 
 At any time at most one layer is on the device in its old format.  The embeddings, the norms and the head keep their
-format.  In the head, a small difference can lead to another token.
+format.  In the head, even a small difference can lead to another token.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from apply_service.errors import MissingDependency, ModelNotLoadable
 Weights = Literal["own", "fp8", "int8"]
 """`own`: the weights keep the type that the model has."""
 TIMED_ROWS = 64
-"""Of the window with which number formats are compared."""
+"""The rows of the window with which number formats are compared."""
 LEAST_GAIN = 1.2
-"""bfloat16 is coarser than float32; where `auto` takes it, it is at least so many times as fast."""
+"""`auto` takes bfloat16, which is coarser than float32, only if it is at least this many times as fast."""
 LEAST_TIMED, MOST_TIMED = 2**20, 2**25
-"""Weights of a matrix that is timed."""
+"""Matrices with fewer weights are not timed; larger ones are timed in part."""
 N_TIMED, TIMED_S = 8, 0.2
 LEAST_SHARE = 0.5
-"""The format must make at least this share of the layers' weights smaller.  Otherwise the model is refused."""
+"""The least share of the layers' weights that a format must make smaller.  Otherwise the model is refused."""
 
 
 def refuse_format(weights: Weights, device: torch.device) -> None:
-    """Raises MissingDependency: the device has no such format."""
+    """Raises MissingDependency: the device can't compute with this format."""
     # GPUs from Hopper on can multiply fp8 matrices with one scale per row.
     if weights == "fp8" and device.type == "cuda" and torch.cuda.get_device_capability(device) < (9, 0):
         raise MissingDependency(
@@ -45,8 +45,11 @@ def refuse_format(weights: Weights, device: torch.device) -> None:
 
 
 def dtype_of(dtype: str, device: torch.device, matrix: tuple[int, int] | None = None) -> torch.dtype:
-    """Return the type of all weights that are not in 8 bits.  `auto`: bfloat16; on a CPU float32, unless windows are
-    faster in bfloat16 through a `matrix` of the model's size (inputs, outputs; None: not asked)."""
+    """Return the type of all weights that are not in 8 bits.
+
+    `auto` is float32 on a CPU, and bfloat16 elsewhere.  With a `matrix` size (inputs, outputs), it is bfloat16 on a CPU
+    too, if that is clearly faster for such a matrix.
+    """
     if dtype != "auto":
         return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
     if device.type != "cpu":
@@ -56,9 +59,11 @@ def dtype_of(dtype: str, device: torch.device, matrix: tuple[int, int] | None = 
 
 @torch.inference_mode()
 def bfloat16_gain(n_in: int, n_out: int) -> float:
-    """Return how many times as fast as float32 a window goes through a matrix of this size in bfloat16 on this CPU; 0
-    where it has no instructions for it, and for small matrices, whose time is not in the products.  Takes under a
-    second."""
+    """Return the speed-up of bfloat16 over float32 on this CPU, for a window times a matrix of this size.
+
+    0 if the CPU has no instructions for bfloat16, or if the matrix is small: then products take little of the time.
+    Takes under a second.
+    """
     n_out = min(n_out, MOST_TIMED // n_in)
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported() or n_in * n_out < LEAST_TIMED:
         return 0.0
@@ -73,8 +78,10 @@ def bfloat16_gain(n_in: int, n_out: int) -> float:
 
 
 def fastest(run: Callable[[], object], *, least: int, most: int, budget_s: float) -> float:
-    """Return the seconds of the fastest run, since a machine only ever adds to what a run takes.  There are `least` to
-    `most` of them, and no more than `least` once they have taken `budget_s`."""
+    """Return the seconds of the fastest run, because other work on the machine can only make a run slower.
+
+    There are at least `least` runs.  More follow, up to `most`, until all together have taken `budget_s`.
+    """
     seconds = list[float]()
     while len(seconds) < least or (len(seconds) < most and sum(seconds) < budget_s):
         started_s = time.perf_counter()
@@ -96,10 +103,10 @@ def bring(
 
     `join`: whether projections of the same input become one multiplication (None: only on CUDA).  `fill` loads the
     weights of a module that is on the meta device.  It is called for each layer, and last for the whole model.
-    Without `fill` the modules are moved to `device`.
+    Without `fill`, the modules are moved to `device`.
 
     Raises:
-        ModelNotLoadable: most of its weights are not in linear layers, or have sizes that the format does not support.
+        ModelNotLoadable: most weights are not in linear layers, or have sizes that the format does not support.
     """
     if (share := known_share(model, weights)) < LEAST_SHARE:
         raise ModelNotLoadable(
@@ -131,7 +138,7 @@ def layers_of(model: Any) -> list[nn.Module]:
 
 
 def known_share(model: Any, weights: Weights) -> float:
-    """Return the share of the layers' weights that the format makes smaller; 1 where they stay as they are."""
+    """Return the share of the layers' weights that the format makes smaller; 1 for `own`."""
     if weights == "own":
         return 1.0
     total = sum(parameter.numel() for layer in layers_of(model) for parameter in layer.parameters())
@@ -139,22 +146,22 @@ def known_share(model: Any, weights: Weights) -> float:
 
 
 def _shrinking(model: Any, number_format: Format) -> Iterator[nn.Linear]:
-    """Yield the linear layers that become smaller."""
+    """Yield the linear layers that the format makes smaller."""
     for layer in layers_of(model):
         yield from (one for one in layer.modules() if type(one) is nn.Linear and can_be(one, number_format))
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------
 def weight_bytes(model: Any, weights: Weights) -> int:
-    """Bytes of the weights once they are brought to a device; `model` may be on the meta device."""
+    """Return the bytes that the weights will take on a device.  `model` may be on the meta device."""
     whole = sum(parameter.nbytes for parameter in model.parameters())
     small = [] if weights == "own" else list(_shrinking(model, weights))
     return int(whole) - sum(one.weight.nbytes - one.weight.numel() - 4 * one.out_features for one in small)
 
 
 def fp8_ways(model: Any) -> dict[str, str]:
-    """Return, for each matrix size (columns x outputs), whether CUDA applies the fp8 scales within the product or after
-    it."""
+    """Return the way in which CUDA applies the fp8 scales (`within` the product or `after` it), by matrix size (columns
+    x outputs)."""
     layers = [module for module in model.modules() if isinstance(module, EightBitLinear)]
     return {f"{one.values.shape[1]}x{len(one.values)}": one.way for one in layers if one.way is not None}
 
@@ -202,9 +209,9 @@ class Projection(nn.Module):
 def join_projections(parent: nn.Module) -> None:
     """Join the projections that have the same input, in place: queries, keys and values; gate and up.
 
-    A matrix with few outputs keeps few of a GPU's processors busy.  So keys and values by themselves take about as long
-    as a matrix several times their size.  The modules keep their names and places.  A group is left alone if its
-    members differ in input size, type or use of a bias.
+    A matrix with few outputs keeps few of a GPU's processors busy.  So the projections of keys and values alone take
+    about as long as a matrix several times their size.  The modules keep their names and places.  A group is left alone
+    if its members differ in input size, type or use of a bias.
     """
     for module in list(parent.modules()):
         for names in JOINED:
@@ -224,13 +231,13 @@ def join_projections(parent: nn.Module) -> None:
 
 # -- bfloat16 on a CPU -------------------------------------------------------------------------------------------------
 PIECE = 32
-"""On some CPUs the library multiplies matrices of up to so many rows in one way, and of more rows in others, which
-round differently."""
+"""The rows of a piece.  On some CPUs, the library multiplies up to this many rows in one way.  More rows it multiplies
+in other ways, with other rounding."""
 
 
 class PackedLinear(nn.Module):
-    """A bfloat16 linear layer on a CPU.  Its weight lies in the order in which oneDNN multiplies, so that no call has
-    to bring it into that order: a pass of few rows takes half the time."""
+    """A bfloat16 linear layer on a CPU.  Its weight is stored in the order in which oneDNN multiplies, so no call has
+    to reorder it.  A pass of few rows takes half the time."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -238,10 +245,10 @@ class PackedLinear(nn.Module):
         self.weight = nn.Parameter(packed, requires_grad=False)
         self.bias = linear.bias
         self.piece: int | None = None
-        """Rows that are multiplied at a time; None: all of them."""
+        """The number of rows that are multiplied at a time; None means all."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[..., n_rows, in] -> [..., n_rows, out]; not differentiable."""
+        """Return the product [..., n_rows, out] for `x` [..., n_rows, in].  It is not differentiable."""
         rows = [x] if self.piece is None or x.shape[-2] <= self.piece else torch.split(x, self.piece, dim=-2)
         done = [torch.ops.mkldnn._linear_pointwise(one, self.weight, self.bias, "none", [], "") for one in rows]
         return done[0] if len(done) == 1 else torch.cat(done, dim=-2)
@@ -249,7 +256,7 @@ class PackedLinear(nn.Module):
 
 @torch.no_grad()
 def pack_matrices(model: nn.Module) -> None:
-    """Replace the bfloat16 linear layers on a CPU by packed ones, in place, where the library can multiply them."""
+    """Replace bfloat16 linear layers on a CPU by packed ones, in place, if the library can multiply those here."""
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return
     for module in list(model.modules()):
@@ -259,7 +266,7 @@ def pack_matrices(model: nn.Module) -> None:
 
 
 def multiply_in_pieces(model: nn.Module, n_rows: int | None) -> bool:
-    """Let the packed layers multiply `n_rows` rows at a time (None: all).  Whether there are any."""
+    """Let the packed layers multiply `n_rows` rows at a time (None: all).  Returns whether there are such layers."""
     packed = [module for module in model.modules() if isinstance(module, PackedLinear)]
     for module in packed:
         module.piece = n_rows
@@ -268,7 +275,7 @@ def multiply_in_pieces(model: nn.Module, n_rows: int | None) -> bool:
 
 # -- norms -------------------------------------------------------------------------------------------------------------
 NORMS = ("LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm")
-"""Norm classes that are fully described by `weight` and `variance_epsilon`."""
+"""Norm classes that have no other parameters than `weight` and `variance_epsilon`."""
 NORM_TOLERANCE = 2e-2
 """The largest allowed difference, as a share of the largest value: two roundings in bfloat16."""
 
@@ -277,7 +284,7 @@ Normalise = Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
 
 @torch.inference_mode()
 def fuse_norms(model: Any, normalise: Normalise | None = None) -> int:
-    """Let one kernel compute each norm of `model`, and return how many norms this changed.
+    """Let each norm of `model` be computed by one kernel, and return the number of changed norms.
 
     Norms of other classes than `NORMS` are left alone.  No norm is changed if the device has no kernels, or if a result
     differs from the library's.  `normalise` replaces the kernel in tests.
@@ -304,12 +311,13 @@ def fuse_norms(model: Any, normalise: Normalise | None = None) -> int:
 
 
 def n_fused(model: Any) -> int:
-    """Return how many norms of `model` are computed by one kernel each."""
+    """Return the number of norms of `model` that one kernel computes."""
     return sum(getattr(vars(module).get("forward"), "func", None) is _forward for module in model.modules())
 
 
 def _forward(norm: Any, normalise: Normalise, hidden_states: torch.Tensor) -> torch.Tensor:
-    """Use the library's norm if gradients are on or the input's type differs from the weights'; else the kernel."""
+    """Return the norm of `hidden_states`, from the kernel.  The library computes it if gradients are on, or if input
+    and weights differ in type."""
     if hidden_states.dtype != norm.weight.dtype or torch.is_grad_enabled():
         return type(norm).forward(norm, hidden_states)  # type: ignore[no-any-return]
     return normalise(hidden_states, norm.weight, norm.variance_epsilon)

@@ -1,16 +1,16 @@
-"""The models that ship with the package, and the names that many must agree on; reads nothing and needs no torch."""
+"""Names the embedded model and the record file of a model.  Importing it reads no file and needs no torch."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 EMBEDDED = "embedded"
-"""What the embedded model is called."""
+"""The name of the embedded model."""
 
 RECORD_FILE = "apply_service.json"
-"""In a model's folder: how to run it (`engine.record.ModelRecord`)."""
+"""The file in a model's folder that tells how to run the model (`engine.record.ModelRecord`)."""
 
 
 def embedded_directory() -> Path:
-    """Return where the embedded model lies."""
+    """Return the folder of the embedded model."""
     return Path(__file__).parent / EMBEDDED

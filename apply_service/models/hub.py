@@ -1,6 +1,7 @@
-"""Models by name: short names of known ones, and files in the Hugging Face cache.
+"""Finds models by name: short names of known models, and files in the Hugging Face cache.
 
-The hub client downloads, resumes and shows progress.  Only data is fetched: safetensors, JSON, text and templates.
+The hub's client library downloads files, resumes downloads and shows progress.  Only data is fetched (safetensors,
+JSON, text and templates), unless the caller allows code.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ DATA_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """The model of a short name.  `revision` None: `pull` takes the newest one (its commit hash could not be looked
-    up), and later starts take the one that was pulled."""
+    """The model of a short name.  With `revision` None, because its commit hash could not be looked up, `pull` takes
+    the newest commit.  Later starts take the commit that was pulled."""
 
     hub_id: str
     revision: str | None = None
@@ -50,7 +51,7 @@ KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A model on the hub: bytes in all, bytes to download, commit, licence."""
+    """A model on the hub: its bytes in all, the bytes still to download, its commit and its licence."""
 
     n_bytes: int
     n_missing: int
@@ -68,16 +69,16 @@ def client() -> Any:
 
 
 def is_hub_name(name: str) -> bool:
-    """Tell whether a name is the hub's: a short name, or owner/name.
+    """Tell whether a name means a model on the hub: a short name, or owner/name.
 
-    A folder of that name below the current one does not count, as a cloned project may have it.  Write `./owner/name`
-    for such a folder.
+    Such a name means the hub even if there is a folder of that name here, because a cloned project may bring one.
+    `./owner/name` names the folder.
     """
     return name in KNOWN or (HUB_ID.fullmatch(name) is not None and not name.endswith(".gguf"))
 
 
 def known(name: str) -> KnownModel:
-    """Return the model of a short name or of an id owner/name.  Raises UnknownModel: it is neither."""
+    """Return the model of a short name or of an id (owner/name).  Raises UnknownModel: the name is neither."""
     if (found := KNOWN.get(name)) is not None:
         return found
     if not HUB_ID.fullmatch(name):
@@ -86,7 +87,14 @@ def known(name: str) -> KnownModel:
 
 
 def ask(name: str) -> Offer:
-    """Return what `pull` would download.  Raises UnknownModel: the hub has no such model; Unreachable."""
+    """Return what `pull` would download.
+
+    Raises:
+        MissingDependency: the hub's client library is not installed.
+        UnknownModel: the hub has no such model.
+        ModelNotLoadable: the disk is full or can't be written.
+        Unreachable: the hub does not answer.
+    """
     model, library = known(name), client()
     try:
         info = library.model_info(model.hub_id, revision=model.revision, timeout=HUB_TIMEOUT_S)
@@ -100,7 +108,7 @@ def ask(name: str) -> Offer:
 
 
 def pull(name: str, revision: str | None = None, *, allow_code: bool = False) -> Path:
-    """Download the missing files of a model.  Returns its folder.  Raises as `ask`; ModelNotLoadable: no room."""
+    """Download the missing files of a model, and return its folder.  Raises the errors of `ask`."""
     model, library = known(name), client()
     patterns = [*DATA_FILES, "*.py"] if allow_code else list(DATA_FILES)
     try:
@@ -111,8 +119,8 @@ def pull(name: str, revision: str | None = None, *, allow_code: bool = False) ->
 
 
 def find(name: str) -> Path | None:
-    """Return the folder of a completely downloaded model, without asking a server.  Raises UnknownModel: a malformed
-    name."""
+    """Return the folder of a model if it is completely downloaded, or else None.  Asks no server.  Raises UnknownModel:
+    the name is malformed."""
     model = known(name)
     try:
         library = client()
@@ -126,8 +134,13 @@ def find(name: str) -> Path | None:
 
 
 def find_or_pull(name: str, *, allow_code: bool) -> Path:
-    """Return the folder of a model by its id, downloaded if need be; a short name has to be pulled first.  Raises
-    UnknownModel: no such model, or a short name whose model is not here; Unreachable: no network."""
+    """Return the folder of a model.  A model named by its id is downloaded if necessary; one with a short name must
+    have been pulled before.
+
+    Raises:
+        UnknownModel: there is no such model, a short name's model is not downloaded, or the name is also a folder's.
+        MissingDependency, ModelNotLoadable, Unreachable: as in `ask`.
+    """
     folder = find(name)
     if folder is not None and (not allow_code or any(folder.glob("*.py"))):
         return folder
@@ -144,7 +157,7 @@ def find_or_pull(name: str, *, allow_code: bool) -> Path:
         )
     library = client()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # standard error is the caller's
-    try:  # one look before the client's many patient retries
+    try:  # one quick request first, because the client retries for a long time
         library.get_hf_file_metadata(library.hf_hub_url(name, "config.json"), timeout=HUB_TIMEOUT_S)
     except Exception as error:
         raise _not_found(name, error) from error
@@ -152,7 +165,7 @@ def find_or_pull(name: str, *, allow_code: bool) -> Path:
 
 
 def downloaded() -> dict[str, Any]:
-    """Return the records of the client's cache, by model id."""
+    """Return the models in the client's cache, by id."""
     try:
         library = client()
     except MissingDependency:
@@ -164,7 +177,8 @@ def downloaded() -> dict[str, Any]:
 
 
 def remove(name: str) -> int:
-    """Delete all downloaded files of a model.  Returns the freed bytes.  Raises UnknownModel: there are none."""
+    """Delete all downloaded files of a model, and return the number of freed bytes.  Raises UnknownModel: there are no
+    such files."""
     hub_id = known(name).hub_id
     if (repo := downloaded().get(hub_id)) is None:
         raise UnknownModel(
@@ -184,7 +198,7 @@ def first_line(error: Exception) -> str:
 
 
 def _not_found(name: str, error: Exception) -> ApplyError:
-    """Return what the client library's error means."""
+    """Return our error for an error of the client library."""
     library = client()
     if isinstance(error, library.errors.HfHubHTTPError) and error.response.status_code < 500:
         return _unknown(name, f"The hub has no such model, or does not give it to you: {first_line(error)}")

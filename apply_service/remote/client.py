@@ -1,7 +1,7 @@
-"""One server: its address, key and abilities, from the settings, and the calls to it.  A call is retried as long as
-nothing of an answer has come.
+"""Calls a remote server, with the address, key and abilities from the settings.  A failed call is retried only if no
+part of an answer has come.
 
-Calls run in an event loop in a thread of its own; other threads wait for what they give.
+Calls run in an event loop in a separate thread.  Other threads wait for the texts and replies.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from apply_service.remote.messages import AGAIN, REPORT, Reply, Transcript, erro
 from apply_service.settings import ENV_KEY, VLLM, Settings
 
 ERROR_BYTES = 65536
-"""No more of an error's body is read."""
+"""The most bytes of an error's body that are read."""
 
-# -- where and as whom ------------------------------------------------------------------------------------------------
+# -- the address and the key ------------------------------------------------------------------------------------------
 VLLM_TAKES = frozenset({"usage", "logprobs", "seed", "vllm_xargs"})
-"""What every vLLM takes.  It ignores the last one without our plug-in."""
+"""The parameters that every vLLM server takes.  Without our plug-in, it ignores `vllm_xargs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One server, and how to ask it."""
+    """One server, and how to call it."""
 
     url: str
-    """It ends with the version, without a slash."""
+    """The base URL.  It ends with the version, without a slash."""
     key: str | None = field(default=None, repr=False)
     takes: frozenset[str] = frozenset()
-    """What the server takes beyond plain chat completions: words of the setting `remote_takes`."""
+    """The parameters that the server takes beyond plain chat completions (the words of the setting `remote_takes`)."""
     n_retries: int = 3
     backoff_s: float = 0.5
-    """Wait before the first retry; twice as long before each further one."""
+    """The longest wait before the first retry.  It doubles with each retry."""
     connect_timeout_s: float = 10.0
     silence_timeout_s: float = 60.0
     total_timeout_s: float = 120.0
-    """The deadline of a request that names none."""
+    """The deadline of requests that set none."""
     max_bytes: int = 64 * 2**20
-    """Of an answer, events included."""
+    """The most bytes of an answer, including the framing of its events."""
 
     @classmethod
     def of(cls, settings: Settings, environment: Mapping[str, str] | None = None) -> Endpoint:
-        """Raises SettingsError: the URL is missing or is not a server's; the variable of the key is not set, or holds
-        no key."""
+        """Return the server of the settings.  Raises SettingsError: the URL is missing or is not a server's, or the key
+        (or its environment variable) is unusable."""
         is_vllm = settings.engine == VLLM
         url = _url(settings.vllm_url, "vllm_url") if is_vllm else _url(settings.remote_url, "remote_url")
         environment = os.environ if environment is None else environment
@@ -70,7 +70,7 @@ class Endpoint:
             remedy = "Set remote_key to the key, or to env:NAME with the name of a variable that holds it."
             raise SettingsError("remote_key holds no usable key.", value=variable, limit=limit, remedy=remedy)
         return cls(
-            # A vLLM server is named without the version.
+            # The setting of a vLLM server lacks the version.
             url=f"{url}/v1" if is_vllm and not urlsplit(url).path else url,
             key=key,
             takes=frozenset(settings.remote_takes) | (VLLM_TAKES if is_vllm else frozenset()),
@@ -98,7 +98,7 @@ def _url(url: str | None, name: str) -> str:
     if not is_server:
         raise SettingsError(
             f"{name} is not the URL of a server.",
-            # One with a password in it is not repeated: errors go to logs.
+            # A URL with a password is not repeated, because errors go to logs.
             value=None if "@" in url else url,
             limit="http(s)://HOST:PORT/v1",
             remedy=f"Write {name} as http://HOST:PORT/v1, without a key; a key is set in remote_key.",
@@ -108,7 +108,7 @@ def _url(url: str | None, name: str) -> str:
 
 # -- the calls --------------------------------------------------------------------------------------------------------
 class Passing(Exception):
-    """A fault that a retry may mend: nothing of an answer has come.  `error` is raised if no retry is left."""
+    """A failure before any part of an answer, so that a retry may help.  `error` is raised if no retry is left."""
 
     def __init__(self, error: ApplyError, wait_s: float | None = None) -> None:
         super().__init__(error.message)
@@ -117,25 +117,28 @@ class Passing(Exception):
 
 
 class Call(NamedTuple):
-    """One call: `texts` waits for the pieces of the answer, `reply` for the whole of it, or for the call's ApplyError.
-    Any thread may cancel `reply`: the connection is then closed, and the texts end."""
+    """One running call.
+
+    `texts` gives the pieces of the answer as they come.  `reply` gives the whole answer, or raises the call's
+    ApplyError.  Any thread may cancel `reply`.  Then the connection is closed, and `texts` ends.
+    """
 
     texts: Iterator[str]
     reply: Future[Reply]
 
 
 class RemoteClient:
-    """Talks to one server and keeps its connections.  Close it if it is not needed until the process ends."""
+    """Calls one server and keeps its connections.  Close it if the process goes on without it."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._ending = ExitStack()
-        # It ends when this client is closed or garbage-collected, or when the process ends.
+        # The portal ends when this client is closed or garbage-collected, or when the process ends.
         self._portal = self._ending.enter_context(start_blocking_portal())
         self._http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(endpoint.silence_timeout_s, connect=endpoint.connect_timeout_s, pool=None),
             limits=httpx2.Limits(max_connections=None),
-            follow_redirects=False,  # the key goes nowhere else
+            follow_redirects=False,  # the key must not go to another server
             trust_env=False,
         )
 
@@ -146,7 +149,8 @@ class RemoteClient:
         self._ending.close()
 
     def call(self, body: Mapping[str, Any], *, limit_chars: int | None, timeout_s: float) -> Call:
-        """Begin a call and return at once.  `limit_chars`: no answer to this edit is longer."""
+        """Begin a call, and return without waiting for it.  `limit_chars`: the most characters that an answer may have
+        (None: no limit)."""
         texts: SimpleQueue[str | None] = SimpleQueue()
         content = json.dumps(body).encode()  # ASCII only: a file may hold lone surrogates, which UTF-8 cannot
         future = self._portal.start_task_soon(self._ask, content, texts.put, limit_chars, timeout_s)
@@ -156,7 +160,7 @@ class RemoteClient:
     async def _ask(
         self, content: bytes, on_text: Callable[[str], None], limit_chars: int | None, timeout_s: float
     ) -> Reply:
-        """Try until an answer begins, retries or time run out."""
+        """Return the reply.  Tries again until an answer begins, or until no retry or no time is left."""
         endpoint, loop = self.endpoint, asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         try:
@@ -176,8 +180,12 @@ class RemoteClient:
         raise AssertionError("the last retry's error is raised")
 
     async def _try(self, content: bytes, on_text: Callable[[str], None], transcript: Transcript) -> Reply:
-        """Ask once.  Raises Passing: nothing of an answer came, and may come a moment later; ApplyError: it was
-        refused, is too large, is no whole answer, or broke off."""
+        """Send the request once, and return the reply.
+
+        Raises:
+            Passing: no part of an answer came, but a retry may help.
+            ApplyError: the request was refused, or the answer is too large, late or incomplete.
+        """
         url, limit, n_bytes, refused = self.endpoint.url, self.endpoint.max_bytes, 0, bytearray()
         headers = {"Content-Type": "application/json", **self.endpoint.headers}
         asked = self._http.stream("POST", f"{url}/chat/completions", content=content, headers=headers)
@@ -221,7 +229,7 @@ class RemoteClient:
 
 
 def asked_wait_s(header: str | None) -> float | None:
-    """Return seconds that a Retry-After asks for; None where it names none (a date is not read)."""
+    """Return the seconds in a Retry-After header; None if it has none.  Dates are not read."""
     try:
         seconds = float(header or "")
     except ValueError:
@@ -230,9 +238,9 @@ def asked_wait_s(header: str | None) -> float | None:
 
 
 def served_models(endpoint: Endpoint) -> list[str]:
-    """Return the models that the server lists, for a diagnosis.
+    """Return the names of the models that the server lists, for a diagnosis.
 
-    Raises RemoteFailure, Overloaded: it can't be reached, refuses, or lists no models.
+    Raises RemoteFailure, Overloaded: the server can't be reached, refuses, or lists no models.
     """
     url = endpoint.url + "/models"
     try:

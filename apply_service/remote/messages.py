@@ -1,6 +1,6 @@
-"""The request that a chat-completions server gets for a job, and the meaning of its answers and errors.
+"""Writes the request for a chat-completions server, and reads its answers and errors.
 
-An answer is gathered piece by piece.  It becomes a reply only if it is whole and ended by itself.
+An answer is gathered piece by piece.  It becomes a reply only if it is complete and the model ended it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REMEDIES = {
 
 
 def encode_call(model: str, job: EditJob, request: ApplyRequest, takes: frozenset[str]) -> dict[str, Any]:
-    """Return the body of a request for the merged file of `job`.  `takes`: see `Endpoint`."""
+    """Return the body of a request for the merged file of `job`.  `takes`: as in `Endpoint`."""
     body: dict[str, Any] = {
         "model": model,
         "messages": chat_messages(job),
@@ -59,7 +59,7 @@ def encode_call(model: str, job: EditJob, request: ApplyRequest, takes: frozense
 
 # -- the answer --------------------------------------------------------------------------------------------------------
 class _In(BaseModel):
-    """A part of an answer; fields that are not listed are ignored."""
+    """A part of an answer.  Fields that are not listed are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
@@ -83,7 +83,7 @@ class ChoiceIn(_In):
 
 
 class UsageIn(_In):
-    """Counts, named as in `DecodeStats`, but for `rejected_tokens`."""
+    """The server's counts.  They have the names of `DecodeStats`, except for `rejected_tokens`."""
 
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(ge=0)
@@ -101,11 +101,12 @@ class AnswerIn(_In):
 
 
 def read_answer(data: str) -> AnswerIn:
-    """Raises RemoteFailure: it is no chat completion, or reports an error."""
+    """Return the chunk of a completion in `data`.  Raises RemoteFailure: it is no such chunk, or reports an error;
+    ContextLimitExceeded: it reports that the context is too small."""
     try:
         answer = AnswerIn.model_validate_json(data)
     except ValidationError as error:
-        # What it says is not quoted: it may hold the user's code.
+        # The data is not quoted, because it may hold the user's code.
         raise RemoteFailure("The remote server's answer is not a chat completion.", remedy=REPORT) from error
     if answer.error is not None:
         raise error_in(answer.error)
@@ -122,7 +123,7 @@ class Token(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A whole answer.  `tokens` are empty if the server reported no log probabilities.  `seconds` is the time from
+    """A complete answer.  `tokens` is empty if the server reported no log probabilities.  `seconds` is the time from
     sending the request to the end of the answer."""
 
     text: str
@@ -132,13 +133,13 @@ class Reply(NamedTuple):
 
 
 class Transcript:
-    """An answer that is still coming."""
+    """Gathers an answer that is still coming."""
 
     def __init__(self, limit_chars: int | None = None) -> None:
-        """`limit_chars`: a longer answer is refused, as it would never end."""
+        """`limit_chars`: a longer answer is refused, because it would probably never end."""
         self._limit_chars = limit_chars
         self._held = bytearray()
-        """The line that has not ended."""
+        """The beginning of a line that is not complete yet."""
         self._data: list[str] = []
         self._texts: list[str] = []
         self._n_chars = 0
@@ -149,8 +150,8 @@ class Transcript:
         self.is_done = False
 
     def feed(self, piece: bytes) -> Iterator[str]:
-        """Yield the texts of the server-sent events that end in this piece of the stream, which may be cut anywhere.
-        Raises the errors of `take`."""
+        """Yield the texts of the server-sent events that end in this piece of the stream.  A piece may be cut at any
+        byte.  Raises RemoteFailure: the stream is not UTF-8.  The errors of `take` are raised too."""
         self._held += piece
         if b"\n" not in piece:
             return
@@ -160,16 +161,20 @@ class Transcript:
                 line = raw.removesuffix(b"\r").decode()
             except UnicodeDecodeError as error:
                 raise RemoteFailure("The remote server's answer is not UTF-8.", remedy=REPORT) from error
-            if line.startswith("data:"):  # names and ids of events say nothing here, nor do comments
+            if line.startswith("data:"):  # names and ids of events, and comments, are ignored
                 self._data.append(line[5:].removeprefix(" "))
             elif not line and self._data:
                 data, self._data = "\n".join(self._data), []
                 yield self.take(data)
 
     def take(self, data: str) -> str:
-        """Take the JSON of a chunk, or the end of a stream.  Returns the text that it adds.  Raises
-        RemoteFailure: it is no such JSON, reports an error, or comes after the end; Truncated: the text is longer than
-        any answer to this edit."""
+        """Take the JSON of a chunk or the end of a stream, and return the text that it adds.
+
+        Raises:
+            RemoteFailure: the data is no chunk, reports an error or a refusal, or comes after the end.
+            ContextLimitExceeded: the server reports that the context is too small.
+            Truncated: the answer is longer than `limit_chars`.
+        """
         if self.is_done:
             raise RemoteFailure("The remote server sent more text after the end of its answer.", remedy=REPORT)
         if data.strip() == "[DONE]":
@@ -202,8 +207,12 @@ class Transcript:
         return text
 
     def finish(self) -> Reply:
-        """Return the reply, once the whole answer has come.  Raises Truncated: it was cut off at a limit of tokens, or
-        is empty; RemoteFailure: it has no end, or ended for another reason than being complete."""
+        """Return the reply, after the whole answer has come.
+
+        Raises:
+            Truncated: the answer was cut off at a token limit, or is empty.
+            RemoteFailure: the answer broke off, or the server ended it before it was complete.
+        """
         if self._finish_reason == "length":
             remedy = "raise max_tokens, or the server's own limit"
             raise Truncated("the remote model reached its token limit", value=self._n_chars, remedy=remedy)
@@ -224,7 +233,7 @@ class Transcript:
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
 def is_passing(status: int) -> bool:
-    """Tell whether the same request may be answered a moment later."""
+    """Tell whether the same request may succeed a moment later."""
     return status == HTTPStatus.TOO_MANY_REQUESTS or (status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED)
 
 
@@ -238,7 +247,7 @@ def error_of(status: int, body: bytes) -> ApplyError:
 
 
 def error_in(error: Any, status: int | None = None) -> ApplyError:
-    """Return the error for an error object of any shape.  `status`: of the answer; None if that was 200."""
+    """Return the error for an error object of any shape.  `status`: the status of the answer; None if it was 200."""
     code, message = None, error
     if isinstance(error, dict):
         code = next((error[name] for name in ("code", "type") if isinstance(error.get(name), str)), None)
@@ -253,7 +262,7 @@ def error_in(error: Any, status: int | None = None) -> ApplyError:
         return Overloaded(
             "The remote server takes no more requests now.", value=status, remedy="Try again in a moment."
         )
-    is_about_key = status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)  # whose message may quote the key
+    is_about_key = status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)  # the message may quote the key
     quoted = "" if is_about_key or not message else f": {message[:MAX_QUOTE_CHARS]}"
     if status is None:
         return RemoteFailure(f"The remote server failed in the middle of its answer{quoted}.", value=code, remedy=AGAIN)

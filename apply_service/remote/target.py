@@ -1,7 +1,7 @@
-"""A model on another server as a target, which answers by calls instead of passes.
+"""Lets a model on another server be the target: it answers calls, and runs no passes here.
 
 It is the second kind of `Decider`; `apply_service.target` has the first.  Its generators block while the server writes,
-so a service runs each in a thread of its own.
+so a service runs each of them in a separate thread.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from apply_service.types import ApplyRequest, DecodeStats, TokenEvent
 
 SPARE_CHARS = 1024
 NEVER_REPORTED = frozenset({"passes", "prefill_passes", "rejections", "accepted_by_source"})
-"""Counts that only an engine here has."""
+"""The counts that only an engine in this process has."""
 REPORTED = {"prompt_tokens", "completion_tokens", "cached_prompt_tokens", "accepted_tokens", "drafted_tokens"}
-"""Counts that a server may report."""
+"""The counts that a server may report."""
 
 
 class RemoteTarget:
     """One model of one server."""
 
     def __init__(self, name: str, model: str, client: RemoteClient) -> None:
-        """`name` is what requests call it, `model` what the server does."""
+        """`name` is the target's name in requests, `model` the model's name on the server."""
         self.info = TargetInfo(name)
         self.client = client
         self._model = model
@@ -38,8 +38,9 @@ class RemoteTarget:
     def decide(
         self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, deadline: Deadline, *, is_streamed: bool
     ) -> Deciding:
-        """See `Decider`.  Also raises UnsupportedParameter: the request has a field that no remote model takes."""
-        del drafter  # the service's default, which says nothing about this target
+        """Decide the jobs, as in `Decider`.  Also raises UnsupportedParameter: a remote model can't obey a field of the
+        request."""
+        del drafter  # the service's default, which does not concern a remote target
         endpoint = self.client.endpoint
         refuse_unsupported(request, endpoint.takes)
         decided = []
@@ -77,13 +78,13 @@ class RemoteTarget:
         request: ApplyRequest,  # noqa: ARG002
         deadline: Deadline,  # noqa: ARG002
     ) -> Scoring:
-        """Returns None: completion servers score no text that they are given."""
+        """Return None, because completion servers can't score a given text."""
         yield from ()
         return None
 
 
 def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
-    """Raises UnsupportedParameter for a field of the request that has no meaning for a remote model."""
+    """Raises UnsupportedParameter: a remote model, or this server, can't obey a field of the request."""
     if request.drafter is not None:
         message = "`drafter` can't be used with a remote model: its own server decides whether it drafts"
         raise UnsupportedParameter(message, value=request.drafter, remedy="leave `drafter` out")
@@ -98,8 +99,8 @@ def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
 
 
 def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
-    """Return, for each line of the merged text in `output`, the least log probability of a token in it.  Empty if the
-    reported tokens do not spell the output."""
+    """Return the least log probability of a token in each line of the merged text in `output`.  Empty if the reported
+    tokens do not spell the output."""
     if b"".join(token.data for token in tokens) != output.encode("utf-8", "surrogatepass"):
         return {}
     head = output[: len(output) - len(output.lstrip())] + TAGS.opening
@@ -109,8 +110,8 @@ def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
 
 
 def count(reply: Reply) -> DecodeStats:
-    """Return the counts that the server reported, and the names of those that it did not.  The whole call counts as
-    decoding, with network and prompt, because what a server buffers can't be seen from here."""
+    """Return the counts that the server reported, and the names of the missing ones.  The whole time of the call counts
+    as decoding, because the shares of network and prompt can't be seen from here."""
     counts = {} if reply.usage is None else reply.usage.model_dump(exclude_none=True)
     rejected, accepted = counts.pop("rejected_tokens", None), counts.pop("accepted_tokens", None)
     if accepted is not None and rejected is not None:

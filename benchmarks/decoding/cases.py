@@ -54,9 +54,15 @@ def make_cases(
     return cases, n_too_long
 
 
-def make_case(record: EditRecord, prompt_format: PromptFormat, constrain: Constrain = "none") -> Case:
-    """Read the edit and encode it."""
-    request = ApplyRequest(
+def make_case(
+    record: EditRecord,
+    prompt_format: PromptFormat,
+    constrain: Constrain = "none",
+    *,
+    request: ApplyRequest | None = None,
+) -> Case:
+    """Read the edit and encode it.  `request`: another way to ask for it than by its snippet."""
+    request = request or ApplyRequest(
         original=record.before, update=record.update, path=record.path, strategy="model", constrain=constrain
     )
     job = _read(request)

@@ -20,14 +20,19 @@ from apply_eval.arguments import REPLAY
 from apply_eval.replay import load_replay
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.drafter import NoDraft
+from apply_service.drafting.written import HeadDrafter
 from apply_service.engine.attention import register
 from apply_service.engine.eight_bit import LEAST_SCALE, LIMITS, EightBitLinear, Format, ScaledRows, quantise_rows
+from apply_service.engine.heads.eagle3 import Eagle3
+from apply_service.engine.heads.medusa import Medusa
+from apply_service.engine.heads.self_speculation import SelfSpeculation
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.engine.weights import Weights
 from apply_service.errors import ApplyError
-from apply_service.protocols import Draft, Drafter, Prefill, SamplingParams, Session, Window
+from apply_service.protocols import Draft, DraftContext, Drafter, DraftHead, Prefill, SamplingParams, Session, Window
 from benchmarks.decoding.contenders import wait_for_device, write_outputs
 from benchmarks.gpu.pieces import failure_of
+from training.heads import config_of
 
 MATRICES = ((8_192, 10_240), (8_192, 57_344), (28_672, 8_192), (3_584, 18_944))
 """Columns and rows of joined queries, keys and values of 70B, joined gate and up, its down projection; gate of 7B."""
@@ -269,6 +274,24 @@ def check_decoding(name: str, shape: str, device: torch.device, weights: Weights
         eager = load_replay(REPLAY + shape, **given, cuda_graphs="off").engine
         found = decode(eager, prompts, nothing)
         yield compared(f"{name}: captured against eager passes", undrafted, found, limit, note)
+    for head in random_heads(engine, seed):
+        drafters = [HeadDrafter(DraftContext(cast(Any, None), prompt, head=head)) for prompt in prompts]
+        found = decode(engine, prompts, drafters)
+        yield compared(f"{name}: {head.name}, random weights", undrafted, found, limit, note)
+
+
+def random_heads(engine: TorchEngine, seed: int) -> Iterator[DraftHead]:
+    """Yield one of each kind that needs no files of the model; each has its states kept until the next."""
+    torch.manual_seed(seed)
+    yield SelfSpeculation(engine)
+    for kind in ("eagle3", "p-eagle"):
+        eagle = Eagle3(engine, config_of(engine.model.config.get_text_config(), kind, engine.n_vocab, 4))
+        eagle.name = kind
+        eagle.install()
+        yield eagle
+    medusa = Medusa(engine, 3)
+    medusa.install()
+    yield medusa
 
 
 def random_prompts(engine: TorchEngine, seed: int) -> list[list[int]]:

@@ -107,7 +107,7 @@ def test_it_trains_at_each_depth_what_it_will_draft_there(kind: str, prepared: P
     session = decoding.session
     assert session is not None
     assert isinstance(head, Head)
-    drafted = head.open(session, SamplingParams()).write(decoding.output_ids, 4)
+    drafted = list(head.open(session, SamplingParams()).write(decoding.output_ids, 4))
     text = [*PROMPT, *decoding.output_ids, *drafted, 0, 0]
     weights = torch.zeros(len(text))
     anchor = session.length - 1

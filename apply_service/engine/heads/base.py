@@ -1,15 +1,15 @@
-"""Heads: small layers that draft from the hidden states of the target, in its engine.
+"""Drafts with heads: small layers that read the hidden states of the target, in the target's engine.
 
-The passes of the target keep its states beside keys and values (`TorchEngine.watch`), so a head can draft from all that
-a session has read: prompts, kept prompts, and what was accepted.  A `RecurrentHead` reads pairs of a state and the
-token after it, with keys and values of its own.  What it wrote of its own states is forgotten at the next draft, and
-read again from the target's.
+The passes of the target keep its states beside keys and values (`TorchEngine.watch`).  So a head can draft from
+everything that a session has read: prompts, kept prompts and accepted tokens.  A `RecurrentHead` reads pairs of a state
+and the token after it, and has keys and values of its own.  While it drafts, it reads states of its own.  At the next
+draft these are forgotten, and the target's states are read instead.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +29,17 @@ from apply_service.protocols import DraftHead, DraftWriter, Prefill, SamplingPar
 from apply_service.registry import HEADS, resolve
 
 ROWS_AT_ONCE = 512
-"""Pairs that a head reads in one forward."""
+"""The most pairs that a head reads in one forward."""
 LEAST_COST = 0.02
 
 
 def open_head(name: str, engine: TorchEngine, model: Path, folder: Path | None) -> DraftHead:
-    """Return the head of this name for the target of `engine`, whose files are in `model`.  `folder` has the head's own
-    files, if it has any.
+    """Return the head of this name for the target of `engine`.  `model`: the folder of the target.  `folder`: the
+    folder of the head's own files, if it has any.
 
     Raises:
-        ModelNotLoadable: the files are missing, unusable, or of another model.
-        ModelTooLarge: there is no memory for them, or for the states.
+        ModelNotLoadable: the files are missing, unusable, or made for another model.
+        ModelTooLarge: there is no memory for the head or for the states.
     """
     head: DraftHead = resolve(HEADS, name).load(engine, model, folder)
     return head
@@ -47,8 +47,8 @@ def open_head(name: str, engine: TorchEngine, model: Path, folder: Path | None) 
 
 @torch.no_grad()
 def read_text(engine: TorchEngine, ids: Sequence[int]) -> Sequence[torch.Tensor]:
-    """Return the states [n, d] of one text, without a session: the inputs of all layers, and the last one's output,
-    normed."""
+    """Return the states [n, d] of one text: the inputs of all layers, and the last layer's output after the norm.  It
+    needs no session of the engine."""
     pool = SlotPool(engine.pool.shape, round_up(len(ids), KEY_GRAIN))
     parts = [Prefill(Session([*ids, 0], range(pool.n_slots)), len(ids))]
     layout = pack(parts, len(ids), n_vocab=engine.n_vocab, n_keys=lambda *_: pool.n_slots, query_grain=1)
@@ -63,21 +63,22 @@ def read_text(engine: TorchEngine, ids: Sequence[int]) -> Sequence[torch.Tensor]
 
 
 class Head(torch.nn.Module):
-    """Base class of what drafts from the target's states."""
+    """Base class of heads, which draft from the target's states."""
 
     name: str
     watched: tuple[int, ...]
-    """The layers whose states it needs (`TorchEngine.watched`)."""
+    """The layers whose states the head needs (`TorchEngine.watched`)."""
     most = 8
     targets: torch.Tensor | None = None
-    """The target's id of each token that the head knows [n]; None: all, in order."""
+    """The target's ids of the tokens that the head knows [n].  None: it knows all tokens, with the same ids."""
 
     def __init__(self, engine: TorchEngine) -> None:
         super().__init__()
         self.engine = engine
 
     def install(self) -> None:
-        """Move the weights to the target's device and have its states kept.  Raises ModelTooLarge."""
+        """Move the weights to the target's device, and let the engine keep the states.  Raises ModelTooLarge: there is
+        no memory for both."""
         engine, config = self.engine, self.engine.model.config.get_text_config()
         width = len(self.watched) * config.hidden_size
         n_weights = sum(weight.numel() for weight in self.parameters())
@@ -88,13 +89,13 @@ class Head(torch.nn.Module):
 
     @property
     def cost(self) -> float:
-        """The share of a pass of the target that a drafted token costs, by the weights that are read."""
+        """The cost of a drafted token, as a share of a pass of the target.  It counts the weights that are read."""
         n_own, n_target = (sum(w.numel() for w in model.parameters()) for model in (self, self.engine.model))
         return float(max(LEAST_COST, min(1.0, n_own / n_target)))
 
     def choose(self, logits: torch.Tensor, position: int, sampling: SamplingParams) -> list[int]:
-        """Return the target's ids of the tokens chosen from `logits` [n, n_known] for the positions from `position` on,
-        with the noise that the target will draw there."""
+        """Return the tokens chosen from `logits` [n, n_known] for the positions from `position` on, as the target's
+        ids.  The noise is the same that the target will draw at these positions."""
         scores = logits.float()
         if sampling.temperature > 0:
             positions = torch.arange(position, position + len(scores), device=scores.device)
@@ -108,26 +109,29 @@ class Head(torch.nn.Module):
 
 
 class RecurrentHead(Head):
-    """Base class of heads that write on from their own states."""
+    """Base class of heads that can draft further tokens from states of their own."""
 
     n_masked = 0
-    """How many tokens one forward drafts beside the next, from `mask`; 0: it writes token after token."""
+    """The number of tokens that one forward drafts from `mask` besides the next token.  0: one forward for each
+    token."""
 
     def fuse(self, states: torch.Tensor) -> torch.Tensor:
-        """Return what the layer reads of the target's states [n, n_watched * d] -> [n, d_head]."""
+        """Return the features [n, d_head] that the layer reads, made from the target's `states` [n, n_watched * d]."""
         raise NotImplementedError
 
     def read(self, ids: Sequence[int], features: torch.Tensor, cache: HeadCache) -> tuple[torch.Tensor, torch.Tensor]:
-        """Read pairs of a feature and the token after it, whose keys and values go behind those in `cache`.  Returns
-        the states for the logits [n, d] and the features for the tokens after them [n, d_head]."""
+        """Read pairs of a feature and the token after it, and store their keys and values at the end of `cache`.
+
+        Returns the states for the logits [n, d], and the features for the next pairs [n, d_head].
+        """
         raise NotImplementedError
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """[n, d] -> [n, n_known]."""
+        """Return the logits [n, n_known] of `states` [n, d]."""
         raise NotImplementedError
 
     def mask(self) -> tuple[int, torch.Tensor]:
-        """Return the token and the feature [1, d_head] in the place of those that are not known yet."""
+        """Return the token and the feature [1, d_head] that stand for unknown ones."""
         raise NotImplementedError
 
     def open(self, session: Session, sampling: SamplingParams) -> DraftWriter:
@@ -135,9 +139,9 @@ class RecurrentHead(Head):
 
 
 class HeadCache:
-    """Keys and values of one sequence in a head's layer, which takes the place of a pass in `attention.attend`.
+    """The keys and values of one sequence in a head's layer.  `attention.attend` takes it as its `apply_pass`.
 
-    The first `length` are kept; what is read after them overwrites what stood there.
+    The first `length` positions are kept.  New pairs overwrite everything after them.
     """
 
     def __init__(self) -> None:
@@ -176,14 +180,14 @@ class HeadCache:
 
 
 class RecurrentWriter:
-    """What a `RecurrentHead` writes in one sequence."""
+    """Writes the drafts of a `RecurrentHead` for one sequence."""
 
     def __init__(self, head: RecurrentHead, session: Session, sampling: SamplingParams) -> None:
         self._head, self._session, self._sampling = head, session, sampling
         self._cache = HeadCache()
 
     @torch.inference_mode()
-    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
         head, session, cache = self._head, self._session, self._cache
         n_read, n_prompt = session.length, len(session.prompt_ids)
         start = min(cache.length, n_read - 1)
@@ -199,18 +203,20 @@ class RecurrentWriter:
                 fed, features = fed + [token] * n_masked, torch.cat([features, feature.expand(n_masked, -1)])
             states, features = head.read(fed, features, cache)
             first = stop
-        drafted = head.choose(head.logits(states[-1 - n_masked :]), n_read + 1, self._sampling)
-        while not head.n_masked and len(drafted) < n_tokens:
-            cache.length = n_read + len(drafted) - 1
-            states, features = head.read(drafted[-1:], features[-1:], cache)
-            position = n_read + 1 + len(drafted)
-            drafted += head.choose(head.logits(states[-1:]), position, self._sampling)
         cache.length = n_read
-        return drafted
+        drafted = head.choose(head.logits(states[-1 - n_masked :]), n_read + 1, self._sampling)
+        yield from drafted
+        for n_written in range(len(drafted), 1 if head.n_masked else n_tokens):
+            cache.length = n_read + n_written - 1
+            states, features = head.read(drafted, features[-1:], cache)
+            cache.length = n_read
+            drafted = head.choose(head.logits(states[-1:]), n_read + 1 + n_written, self._sampling)
+            yield from drafted
 
 
 def read_tensors(folder: Path | None, name: str) -> dict[str, torch.Tensor]:
-    """Return all tensors in the safetensors files of `folder`.  Raises ModelNotLoadable: there are none."""
+    """Return all tensors in the safetensors files of `folder`.  Raises ModelNotLoadable: there are none, or a file
+    can't be read."""
     remedy = f"set draft_head to a folder with the files of {name}, as safetensors"
     files = [] if folder is None else sorted(folder.glob("*.safetensors"))
     try:
@@ -224,7 +230,7 @@ def read_tensors(folder: Path | None, name: str) -> dict[str, torch.Tensor]:
 
 
 def read_config(folder: Path, name: str) -> dict[str, Any]:
-    """Return the contents of config.json.  Raises ModelNotLoadable."""
+    """Return the contents of config.json in `folder`.  Raises ModelNotLoadable: it can't be read."""
     try:
         config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -234,8 +240,8 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
 
 
 def fill(module: torch.nn.Module, tensors: dict[str, torch.Tensor], name: str) -> None:
-    """Load the weights of `module`: all of them, and no others.  Raises ModelNotLoadable: the files have other tensors,
-    or tensors of other sizes."""
+    """Load all weights of `module` from `tensors`.  Raises ModelNotLoadable: tensors are missing or unknown, or have
+    other sizes."""
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:

@@ -1,8 +1,9 @@
-"""EAGLE-3 (Li et al. 2025): one decoder layer over three hidden states of the target and the token after them.
+"""Drafts with EAGLE-3 (Li et al. 2025): one decoder layer over three hidden states of the target and the next token.
 
-Reads the public layout: `fc` joins the states of a low, a middle and a high layer; the layer (`midlayer`, or
-`layers.0`) reads them beside the token's embedding; `lm_head` knows a part of the vocabulary, whose ids `d2t` says.
-With `mask_hidden` among the tensors it is P-EAGLE's parallel form, which drafts all tokens in one forward.
+It reads the public layout of the files.  `fc` joins the states of a low, a middle and a high layer.  The decoder layer
+(`midlayer`, or `layers.0`) reads them beside the token's embedding.  `lm_head` knows a part of the vocabulary, and
+`d2t` gives the ids of this part.  If `mask_hidden` is among the tensors, the head is P-EAGLE's parallel form, which
+drafts all tokens in one forward.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import ModelNotLoadable
 
 MASK_KEYS = ("ptd_token_id", "pard_token", "mask_token_id")
-"""How the files of a parallel form name the token in the place of unknown ones."""
+"""The names that files of the parallel form use for the token that stands for unknown ones."""
 LAYER_KEY = "eagle_aux_hidden_state_layer_ids"
 PARALLEL = 8
-"""Tokens that the parallel form drafts in a forward, unless its files say otherwise."""
+"""The number of tokens that the parallel form drafts in a forward, unless its files give another one."""
 
 
 class Eagle3(RecurrentHead):
     name = "eagle3"
 
     def __init__(self, engine: TorchEngine, config: Mapping[str, Any]) -> None:
-        """`config`: as in the head's config.json, with at least the sizes of a Llama layer."""
+        """`config`: the contents of the head's config.json, with at least the sizes of a Llama layer."""
         from transformers import LlamaConfig
         from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding
 
@@ -104,7 +105,8 @@ class Eagle3(RecurrentHead):
     def forward(
         self, words: torch.Tensor, features: torch.Tensor, positions: torch.Tensor, **attention: Any
     ) -> torch.Tensor:
-        """Embeddings and features [n_sequences, n, d] -> states before the norm.  `attention` goes to the layer's."""
+        """Return the states before the norm, from embeddings and features [n_sequences, n, d].  `attention` holds more
+        arguments of the layer's attention."""
         layer = self.midlayer
         normed = layer.hidden_norm(features)
         kept = normed if self.norms_first else features

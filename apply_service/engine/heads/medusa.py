@@ -1,15 +1,17 @@
-"""Medusa (Cai et al. 2024): a head for each of the next tokens, all from the last state of the target.
+"""Drafts with Medusa (Cai et al. 2024): one head for each of the next tokens, all from the last state of the target.
 
-Head k is a few residual layers, and a matrix over the vocabulary, or the target's own if it has none.  Its tokens do
-not know each other, so each is right less often than the one before.  Reads both public layouts: `K.J.linear.weight`
-with `K.N.weight` for the vocabulary, and `blocks.K.layers.J.weight` with `lm_heads.K.weight`.  Of a tree of choices
-only the best chain is drafted.
+A head consists of a few residual layers and a matrix over the vocabulary.  A head without a matrix uses the target's.
+No head knows the tokens of the others, so each token is right less often than the one before.  Medusa's tree of choices
+is not built: only the best chain is drafted.
+
+Both public layouts are read.  Head K has `K.J.linear.weight` and `K.N.weight` for the vocabulary, or
+`blocks.K.layers.J.weight` and `lm_heads.K.weight`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self, cast
 
@@ -30,7 +32,7 @@ LAYOUTS = (
 
 
 class MedusaLayers(torch.nn.Module):
-    """One head: its layers, and its matrix over the vocabulary (None: the target's)."""
+    """One head: its layers, and its matrix over the vocabulary (None: it uses the target's)."""
 
     def __init__(self, width: int, n_layers: int, *, has_bias: bool, n_vocab: int | None) -> None:
         super().__init__()
@@ -79,11 +81,11 @@ class Medusa(Head):
         return head
 
     def logits(self, states: torch.Tensor, n_tokens: int) -> torch.Tensor:
-        """Return what the first heads say after each of the target's last states [n, d] -> [n, n_tokens, vocab]."""
+        """Return the logits [n, n_tokens, vocab] of the first `n_tokens` heads for the target's last states [n, d]."""
         return torch.stack([self.say(states, k) for k in range(min(n_tokens, len(self.heads)))], 1)
 
     def say(self, states: torch.Tensor, k: int) -> torch.Tensor:
-        """Return what head `k` says after each of these states [n, d] -> [n, vocab]."""
+        """Return the logits [n, vocab] of head `k` for these states [n, d]."""
         head = cast(MedusaLayers, self.heads[k])
         said, vocabulary = head(states), head.vocabulary
         found: torch.Tensor = self.engine.head(said[None]) if vocabulary is None else vocabulary(said)
@@ -98,7 +100,7 @@ class MedusaWriter:
         self._head, self._session, self._sampling = head, session, sampling
 
     @torch.inference_mode()
-    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:  # noqa: ARG002
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:  # noqa: ARG002
         n_read = self._session.length
         states = self._head.engine.states(self._session, n_read - 1, n_read)
-        return self._head.choose(self._head.logits(states, n_tokens)[0], n_read + 1, self._sampling)
+        yield from self._head.choose(self._head.logits(states, n_tokens)[0], n_read + 1, self._sampling)

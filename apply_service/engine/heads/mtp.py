@@ -1,7 +1,8 @@
-"""Prediction layers that a model ships (multi-token prediction: DeepSeek-V3, GLM-4.5, MiMo, Qwen3-Next).
+"""Drafts with prediction layers that a model ships (multi-token prediction: DeepSeek-V3, GLM-4.5, MiMo, Qwen3-Next).
 
-Such a layer reads the target's last state and the embedding of the token after it, both normed, and is a decoder layer
-of the model's own kind.  The first one drafts all tokens, each from its own last state.
+Such a layer is a decoder layer of the model's own kind.  It reads the target's last state and the embedding of the
+token after it, both after a norm.  The first prediction layer drafts all tokens: the second and later ones from its own
+last state.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from apply_service.errors import ModelNotLoadable
 
 
 class MtpLayout(NamedTuple):
-    """How files name the parts, without `prefix`.  Whatever else has the prefix and `block` is the decoder layer's."""
+    """The names of the parts in the files, after `prefix`.  All other tensors with the prefix belong to the decoder
+    layer, and `block` is removed from their names."""
 
     prefix: str
     joined: str
@@ -29,7 +31,7 @@ class MtpLayout(NamedTuple):
     block: str
     words_first: bool
     goes_on_normed: bool
-    """Whether the next token is drafted from the normed state."""
+    """Whether the next token is drafted from the state after the norm."""
 
 
 LAYOUTS = (
@@ -40,7 +42,7 @@ LAYOUTS = (
     MtpLayout("model.layers.{n_layers}.", "eh_proj", "enorm", "hnorm", "shared_head.norm", "", True, False),
 )
 SHARED = re.compile(r"(shared_head\.head|embed_tokens|lm_head)\.weight")
-"""What such layers share with the model."""
+"""The tensors that such layers share with the model."""
 
 
 class Mtp(RecurrentHead):

@@ -1,15 +1,16 @@
-"""Early exit: the target's own first layers, its last norm and its head write the draft.
+"""Drafts by early exit: the target's own first layers, its last norm and its head write the draft.
 
-They read and write the target's own keys and values, so nothing is read twice, and the next pass overwrites what a
-draft left.  Which layer to leave at is found on the first prompt: where the exit agrees with the whole model often
-enough for its cost.  A model that was not trained for it (LayerSkip, Elhoushi et al. 2024) seldom agrees early.
+These layers read and write the target's own keys and values, so nothing is read twice.  The next pass overwrites the
+keys and values of a draft.  The first prompt decides after which layer to exit: the exit must agree with the whole
+model often enough for its cost.  A model that was not trained for it (LayerSkip, Elhoushi et al. 2024) seldom agrees
+early.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,12 +22,12 @@ from apply_service.protocols import DraftWriter, SamplingParams, Session, Window
 
 MOST = 6
 N_CALIBRATED = 128
-"""Tokens of the first prompt on which exits are compared."""
+"""The number of tokens of the first prompt on which exits are compared."""
 log = logging.getLogger(__name__)
 
 
 class SelfSpeculation:
-    """`cost` is of the best exit; before there was a prompt, of none."""
+    """Drafts from the best exit.  `cost` is the cost of this exit; before the first prompt it is a guess."""
 
     name = "self_speculation"
     most = MOST
@@ -57,22 +58,20 @@ class ExitWriter:
     def __init__(self, engine: TorchEngine, session: Session, sampling: SamplingParams) -> None:
         self._engine, self._session, self._sampling = engine, session, sampling
 
-    def write(self, output_ids: Sequence[int], n_tokens: int) -> list[int]:
+    def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
         session = self._session
-        # The same slots: a session that ends where the target's does, and whose end nobody hears of.
+        # A second session over the same slots.  It is never closed, so the slots stay with the target's session.
         inner = Session(session.prompt_ids, session.slots, n_cached=session.length)
         last_id = output_ids[-1] if output_ids else session.prompt_ids[-1]
-        drafted: list[int] = []
-        while len(drafted) < n_tokens:
+        for _ in range(n_tokens):
             (answer,) = self._engine.step([Window(inner, last_id, (), self._sampling)])
             assert answer is not None
             last_id = answer.choices[0]
-            drafted.append(last_id)
-        return drafted
+            yield last_id
 
 
 def exit_engine(engine: TorchEngine, n_layers: int) -> TorchEngine:
-    """Return an engine of the model's first layers, which shares all weights and slots with `engine`."""
+    """Return an engine of the model's first `n_layers` layers.  It shares all weights and slots with `engine`."""
     model = copy.copy(engine.model)
     inner = copy.copy(model.base_model)
     inner._modules = {**inner._modules, "layers": inner.layers[:n_layers]}
@@ -90,8 +89,8 @@ def exit_engine(engine: TorchEngine, n_layers: int) -> TorchEngine:
 
 @torch.inference_mode()
 def agreement(engine: TorchEngine, ids: Sequence[int]) -> list[float]:
-    """Return, for an exit after each layer but the last, how often it chooses as the whole model does after these
-    tokens."""
+    """Return how often an exit chooses the same token as the whole model after these tokens.  There is one share for an
+    exit after each layer but the last."""
     states = read_text(engine, ids)
     wanted = engine.head(states[-1][None]).argmax(-1)
     exits = [engine.head(engine.model.base_model.norm(one)[None]).argmax(-1) for one in states[1:-1]]
@@ -99,7 +98,8 @@ def agreement(engine: TorchEngine, ids: Sequence[int]) -> list[float]:
 
 
 def exit_costs(model: Any) -> list[float]:
-    """Return the share of a pass that an exit after each layer but the last costs, by the weights that are read."""
+    """Return the cost of an exit after each layer but the last, as a share of a pass.  It counts the weights that are
+    read."""
     layer, head = (
         sum(weight.numel() for weight in part.parameters())
         for part in (model.base_model.layers[0], model.get_output_embeddings())
@@ -109,6 +109,6 @@ def exit_costs(model: Any) -> list[float]:
 
 
 def expected_gain(share: float, cost: float) -> float:
-    """Return how many times as fast drafts make a target that accepts each token with the probability `share`, where a
-    drafted token costs `cost` passes: the best of all lengths."""
+    """Return the expected speed-up with the best length of a draft.  The target accepts each token with probability
+    `share`, and a drafted token costs `cost` passes."""
     return max(sum(share**i for i in range(n + 1)) / (1 + n * cost) for n in range(1, MOST + 1))

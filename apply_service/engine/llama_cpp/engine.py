@@ -1,9 +1,11 @@
-"""Verifies windows in llama.cpp: all rows of a pass are one batch, each sequence has an id of its own in one cache, and
-wrong rows are removed from it.
+"""Verifies windows in llama.cpp.
 
-The cache has cells, each with keys and values of one token in all layers.  llama.cpp gives them out; here is only
-counted how many each sequence may come to hold.  Cells can belong to several sequences, so a kept prompt is reused
-without a copy.
+All rows of a pass are one batch.  All sequences share one KV cache, each under its own id.  After a pass the rows of
+rejected tokens are removed from the cache.
+
+The cache consists of cells.  A cell holds the keys and values of one token in all layers.  llama.cpp assigns the cells;
+this module only counts how many cells each sequence may need.  A cell can belong to several sequences, so a kept
+prompt is reused without a copy.
 """
 
 from __future__ import annotations
@@ -36,20 +38,20 @@ from apply_service.errors import EngineFailure, ModelTooLarge
 from apply_service.protocols import Part, Session, TokenIds, Verification, Window
 
 MAX_SEQUENCES = 128
-"""Sessions and kept prompts together.  llama.cpp allows 256."""
+"""The most open sessions and kept prompts together.  llama.cpp allows 256."""
 LEAST_CONTEXT = 4096
-"""So many cells there are, whatever memory the settings allow, unless the model has a shorter context."""
+"""The least number of cells, even if the settings allow less memory.  A model with a shorter context may have fewer."""
 LEAST_KEPT = 16
-"""Shorter beginnings of prompts are not worth a sequence."""
+"""The fewest tokens of a prompt that are worth keeping."""
 CELL_GRAIN = 256
-"""llama.cpp rounds its cache up to this."""
+"""llama.cpp rounds the size of its cache up to a multiple of this."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptPrompt:
-    """The first tokens of a prompt whose keys and values sequence `sequence` holds."""
+    """The first tokens of a prompt.  The sequence `sequence` holds their keys and values."""
 
     owner: str
     ids: TokenIds
@@ -59,8 +61,9 @@ class KeptPrompt:
 class LlamaEngine:
     """Verifies windows with `model`.
 
-    `window`: the most draft tokens of a pass; None: as many as are worth it.  `n_threads`: of a pass.  It measures when
-    it is made (`row_test`); that takes about a second.  Raises ModelTooLarge: llama.cpp has no memory for it.
+    `window`: the most draft tokens of a pass; None: the measurement decides.  `n_threads`: the threads of a pass.  The
+    constructor measures the speed of batches (`row_test`), for about a second.  Raises ModelTooLarge: llama.cpp has no
+    memory for the model and its cache.
     """
 
     determinism: Literal["bitwise", "tolerant"] = "tolerant"
@@ -103,7 +106,7 @@ class LlamaEngine:
         if window is None:
             test = self.row_test
             longest = test.exact_rows if test.is_exact else most_worthwhile(self.pass_times)
-            sizes = {n_rows for n_rows in self.pass_times if n_rows <= longest} | {most_rows}  # that one for prompts
+            sizes = {n_rows for n_rows in self.pass_times if n_rows <= longest} | {most_rows}  # the last for prompts
             self.pass_times = {n_rows: self.pass_times[n_rows] for n_rows in sorted(sizes)}
             self.max_draft = longest - 1
         self._most_kept = prefix_cache_bytes // size
@@ -111,7 +114,7 @@ class LlamaEngine:
         log.info("%s: in llama.cpp, %s", name, self.describe())
 
     def describe(self) -> str:
-        """Tell what was found at the start, for people."""
+        """Return a line for people about the measurement at the start."""
         found, trained = self.row_test, self.model.n_trained
         divergence = f"divergence rate {found.flipped_choices:.4f} over {found.n_compared} rows"
         if found.is_exact:
@@ -129,12 +132,12 @@ class LlamaEngine:
     def _open_context(self, most_rows: int) -> Any:
         options = self._library.llama_context_default_params()
         options.n_ctx = self.n_cells
-        options.n_batch = options.n_ubatch = max(most_rows, MAX_SEQUENCES)  # with fewer it ends the process
+        options.n_batch = options.n_ubatch = max(most_rows, MAX_SEQUENCES)  # llama.cpp aborts if it is less
         options.n_seq_max = MAX_SEQUENCES
         options.kv_unified = True
-        options.swa_full = True  # else the rows before a wrong draft might be gone
+        options.swa_full = True  # otherwise rows before a rejected token might be lost
         options.n_threads = options.n_threads_batch = self.n_threads
-        if not self.is_on_gpu:  # the only way in which batches can be exact, and the faster one beside others
+        if not self.is_on_gpu:  # batches can only be exact with it, and it is faster
             options.flash_attn_type = self._library.LLAMA_FLASH_ATTN_TYPE_ENABLED
         options.no_perf = True
         context = self._library.llama_init_from_model(self.model.handle, options)
@@ -153,18 +156,17 @@ class LlamaEngine:
         return self.model.is_on_gpu
 
     def compute_single_tokens_with(self, n_threads: int) -> None:
-        """Batches keep their threads."""
+        """Set the number of threads that compute a single token.  Batches keep theirs."""
         self._library.llama_set_n_threads(self._context, n_threads, self.n_threads)
 
     def plain(self) -> LlamaEngine:
-        """Return the fastest undrafted run of the same model: this one, whose passes have only the rows that they
-        need."""
+        """Return the engine that decodes fastest without drafts: this one, because its passes have no padding."""
         return self
 
     # -- sequences -----------------------------------------------------------------------------------------------------
     @property
     def n_free(self) -> int:
-        """Cells that nobody holds or may come to hold."""
+        """The number of cells that no session has reserved and no kept prompt holds."""
         return self.n_cells - self._n_reserved - self._n_kept
 
     @property
@@ -179,7 +181,7 @@ class LlamaEngine:
         if self.n_free + self._n_kept < n_cells or not (self._free or self._kept):
             return None
         best, n_cached = self._longest_kept(owner, np.asarray(prompt_ids[:-1], np.int64))
-        if best is not None:  # it is dropped last
+        if best is not None:  # the most recently used, so it is dropped last
             self._kept.remove(best)
             self._kept.append(best)
         if not self._free:
@@ -189,11 +191,11 @@ class LlamaEngine:
         sequence = self._free.pop()
         if best is not None:
             self._library.llama_memory_seq_cp(self._memory, best.sequence, sequence, 0, n_cached)
-        while self.n_free < n_cells:  # cells of a dropped prompt stay as long as the new sequence has them
+        while self.n_free < n_cells:  # the cells that the new sequence shares with a dropped prompt stay
             self._drop(self._kept[0])
         self._n_reserved += n_cells
         self._n_filled[sequence] = n_cached
-        first = sequence * self.n_cells  # a range of its own for each sequence, which tells the sequence
+        first = sequence * self.n_cells  # slots are virtual here: the first one identifies the sequence
         slots = range(first, first + n_cells)
         return Session(prompt_ids, slots, owner=owner, n_cached=n_cached, release=self._release)
 
@@ -206,20 +208,21 @@ class LlamaEngine:
             return
         ids = np.asarray(session.prompt_ids[:n_known], np.int64)
         best, n_shared = self._longest_kept(session.owner, ids)
-        if best is not None and n_shared == n_known:  # it is kept already
+        if best is not None and n_shared == n_known:  # a kept prompt begins with the same tokens
             self._forget(sequence)
             return
         self._cut(sequence, n_known)
         for one in [
             one for one in self._kept if one.owner == session.owner and _n_shared(one.ids, ids) == len(one.ids)
         ]:
-            self._drop(one)  # a prompt that is the beginning of this one
+            self._drop(one)  # the new prompt begins with it
         self._kept.append(KeptPrompt(session.owner, ids, sequence))
         while self._n_kept > self._most_kept:
             self._drop(self._kept[0])
 
     def _longest_kept(self, owner: str, ids: TokenIds) -> tuple[KeptPrompt | None, int]:
-        """Return the kept prompt of this owner that begins like `ids` for longest, and how many tokens they share."""
+        """Return the owner's kept prompt that shares the most first tokens with `ids`, and the number of these
+        tokens."""
         shared = [(_n_shared(one.ids, ids), one) for one in self._kept if one.owner == owner]
         n_shared, best = max(shared, key=lambda pair: pair[0], default=(0, None))
         return (best, n_shared) if n_shared >= LEAST_KEPT else (None, 0)
@@ -233,15 +236,15 @@ class LlamaEngine:
         self._free.append(sequence)
 
     def _cut(self, sequence: int, length: int) -> None:
-        """Remove what a sequence holds from position `length` on."""
+        """Remove the rows of a sequence from position `length` on."""
         if self._n_filled[sequence] > length or length == 0:
             if not self._library.llama_memory_seq_rm(self._memory, sequence, length or -1, -1):
                 raise EngineFailure("internal fault: llama.cpp can't remove rows from its cache", value=length)
             self._n_filled[sequence] = length
 
     def check_integrity(self) -> None:
-        """Call it while no session is open.  Raises EngineFailure: a sequence is neither free nor kept, or cells
-        are still reserved, or llama.cpp holds other cells than those kept."""
+        """Check the accounts of sequences and cells, while no session is open.  Raises EngineFailure: a sequence is
+        neither free nor kept, cells are still reserved, or llama.cpp holds other sequences than the kept ones."""
         held = [
             sequence
             for sequence in range(MAX_SEQUENCES)
@@ -264,10 +267,11 @@ class LlamaEngine:
         return answers
 
     def logits(self, parts: Sequence[Part]) -> tuple[npt.NDArray[np.float32], Layout]:
-        """Return one batch: the logits of the rows that choose [n, vocab], which the next batch overwrites, and its
-        layout.
+        """Compute one batch.  Returns the logits [n, vocab] of the rows that choose a token, and the layout.
 
-        No session's length changes.  Raises EngineFailure: see `layout.pack`, or llama.cpp could not compute it."""
+        The next batch overwrites these logits.  Sessions keep their lengths.  Raises EngineFailure: as `layout.pack`, a
+        request leaves a gap in its sequence, or llama.cpp could not compute the batch.
+        """
         n_rows = sum(part.n_rows for part in parts)
         layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=lambda _session, n_filled: n_filled, query_grain=1)
         places = [(one.first_slot // self.n_cells, one.position, one.n_rows) for one in layout.segments]
@@ -295,14 +299,14 @@ class LlamaEngine:
 
 
 def _n_shared(ids: TokenIds, other: TokenIds) -> int:
-    """Return how many first tokens are the same."""
+    """Return the number of first tokens that `ids` and `other` share."""
     n = min(len(ids), len(other))
     is_other = ids[:n] != other[:n]
     return int(is_other.argmax()) if is_other.any() else n
 
 
 def _verify(logits: npt.NDArray[np.float32], rows: WindowRows, window: Window) -> Verification:
-    """Return the target's decision on a window.  Rows behind the first wrong draft token are not looked at."""
+    """Return the target's decision on a window.  Rows after the first wrong draft token are ignored."""
     choices, logprobs = [-1] * rows.n_rows, [0.0] * rows.n_rows
     for i, position in enumerate(rows.positions.tolist()):
         allowed = None if rows.allowed is None else rows.allowed[i : i + 1]
@@ -316,7 +320,7 @@ def _verify(logits: npt.NDArray[np.float32], rows: WindowRows, window: Window) -
 
 
 class _Batch:
-    """The arrays that a batch is made of, which are filled anew for each."""
+    """The arrays of llama.cpp's batch.  Every pass fills the same arrays again."""
 
     def __init__(self, library: Any, most_rows: int) -> None:
         self._ids, self._positions, self._sequences = np.zeros((3, most_rows), np.int32)

@@ -1,11 +1,11 @@
-"""A GGUF file as llama.cpp has it: its weights, which stay where they are, its vocabulary in bytes, what it says of
-itself, and what its rows cost.
+"""Loads a GGUF file into llama.cpp, reads its vocabulary and metadata, and measures how fast it computes batches.
 
-Uses the bindings of `llama-cpp-python` for the C interface, and nothing of that package's own classes.
+It calls the C interface through the bindings of `llama-cpp-python`, and uses none of that package's classes.
 
-llama.cpp promises no equal bits for batches of different sizes: its kernels change with the rows.  So its determinism
-is `tolerant`, and a measurement counts how often a batch chooses another token than one token at a time.  For some
-files and processors all batches up to a size have the same bits; then windows are no larger.
+A batch of one size may give other bits than a batch of another size, because llama.cpp picks its kernels by the number
+of rows.  So the determinism is `tolerant`.  `measure_rows` runs the same tokens in batches and one at a time, and
+counts the rows that choose another token.  On some processors and with some files, all batches up to a certain size
+give equal bits.  Windows then stay within that size.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from apply_service.protocols import Part, Prefill, SamplingParams, Session, Veri
 MAGIC = b"GGUF"
 ALL_LAYERS = 10_000
 LEVELS = {1: logging.DEBUG, 2: logging.DEBUG, 3: logging.DEBUG, 4: logging.INFO}
-"""Of the library's log by its own levels (debug, info, warning, error); what goes wrong is told by typed errors."""
+"""Our log level for each level of the library's log.  Even its errors (4) are INFO: callers get a typed error."""
 ERROR = 4
 CONTROL, USER_DEFINED = 1 << 3, 1 << 4
-"""Attributes of tokens."""
+"""Bits of a token's attributes."""
 NO_TOKEN = -1
 
 log = logging.getLogger(__name__)
 _complaints: deque[str] = deque(maxlen=4)
 _kept: list[Any] = []
-"""The log function that the library calls as long as the process lives."""
+"""Keeps the log function alive: the library calls it until the process ends."""
 
 
 @cache
 def open_library() -> Any:
-    """Return the bindings of llama.cpp, with their log sent to ours.  Raises MissingDependency: they are not installed,
-    or their library can't be loaded."""
+    """Return the bindings of llama.cpp, and send the library's log to ours.  Raises MissingDependency: the bindings are
+    not installed, or their library can't be loaded."""
     try:
         from llama_cpp import llama_cpp as library
     except ImportError as error:
@@ -70,19 +70,21 @@ def open_library() -> Any:
 
 
 def last_complaint() -> str:
-    """Tell what the library last called an error, in its words, which are then forgotten."""
+    """Return the last error lines of the library's log, and forget them."""
     text = "; ".join(_complaints) or "llama.cpp does not say why"
     _complaints.clear()
     return text
 
 
 class LlamaModel:
-    """The weights and the vocabulary of one file.  `device`: `auto` has all layers on a GPU where the library was built
-    for one, `cuda` and `mps` insist on that, `cpu` has none there.
+    """The weights and the vocabulary of one file.
+
+    `device`: `auto` puts all layers on a GPU if the library was built for one.  `cuda` and `mps` demand a GPU.  `cpu`
+    puts no layer on a GPU.
 
     Raises:
-        MissingDependency: llama-cpp-python is not installed, or was built without a GPU that is asked for.
-        ModelNotLoadable: the file is no GGUF, or llama.cpp can't load it, or it has a state that can't be rolled back.
+        MissingDependency: llama-cpp-python is not installed, or a GPU is demanded and it was built without one.
+        ModelNotLoadable: the file is no GGUF, llama.cpp can't load it, or this engine can't run the model.
     """
 
     def __init__(self, path: Path, *, device: str = "auto") -> None:
@@ -111,7 +113,7 @@ class LlamaModel:
         self.load_s = time.perf_counter() - started
 
     def _refuse_unsuited(self) -> None:
-        """Raises ModelNotLoadable: wrong drafts can't be taken back, or it is no decoder."""
+        """Raises ModelNotLoadable: wrong drafts can't be removed from the model's state, or it is no plain decoder."""
         library = self.library
         why = ""
         if library.llama_model_is_recurrent(self.handle) or library.llama_model_is_hybrid(self.handle):
@@ -125,14 +127,14 @@ class LlamaModel:
             )
 
     def metadata(self, key: str) -> str | None:
-        """Return a value that the file names, as text; None if it has no such key."""
+        """Return the value of a metadata key as text; None if the file lacks the key."""
         room = ctypes.create_string_buffer(256)
         n_bytes = self.library.llama_model_meta_val_str(self.handle, key.encode(), room, len(room))
         return None if n_bytes < 0 else room.value.decode(errors="replace")
 
     @property
     def bytes_per_cell(self) -> int:
-        """Keys and values of one token in all layers, as 16-bit floats."""
+        """The bytes that one token's keys and values take in all layers, as 16-bit floats."""
         library, arch = self.library, self.metadata("general.architecture") or ""
         usual = library.llama_model_n_embd(self.handle) // max(1, library.llama_model_n_head(self.handle))
         lengths = (self.metadata(f"{arch}.attention.{name}_length") for name in ("key", "value"))
@@ -142,7 +144,7 @@ class LlamaModel:
 
     # -- the vocabulary ------------------------------------------------------------------------------------------------
     def encode(self, text: bytes, *, is_control: bool = False) -> list[int]:
-        """Return the ids of a text.  `is_control`: spellings of control tokens become these tokens."""
+        """Return the token ids of a text.  With `is_control`, the spelling of a control token becomes that token."""
         room = (ctypes.c_int32 * (len(text) + 8))()
         tokenize = self.library.llama_tokenize
         n_ids = tokenize(self._vocabulary, text, len(text), room, len(room), False, is_control)
@@ -152,7 +154,7 @@ class LlamaModel:
         return room[:n_ids]
 
     def piece(self, token: int) -> bytes:
-        """Return the bytes of a token; none for a control token."""
+        """Return the bytes of a token; empty for a control token."""
         if (known := self._pieces.get(token)) is None:
             known = self._pieces[token] = self._read_piece(token)
         return known
@@ -174,13 +176,13 @@ class LlamaModel:
 
     @cached_property
     def defined_by_user(self) -> list[bytes]:
-        """Spellings that become one token wherever they stand in a text, although no merge makes them."""
+        """Spellings that are always one token.  The tokenizer finds them before it merges anything."""
         attribute = self.library.llama_vocab_get_attr
         return [self.piece(i) for i in range(self.n_vocab) if attribute(self._vocabulary, i) & USER_DEFINED]
 
     @property
     def end_id(self) -> int | None:
-        """The token that ends a turn in a chat, else a text; None if there is none."""
+        """The token that ends a chat turn, or else the token that ends a text; None if the file has neither."""
         ends = (self.library.llama_vocab_eot(self._vocabulary), self.library.llama_vocab_eos(self._vocabulary))
         return next((int(token) for token in ends if token != NO_TOKEN), None)
 
@@ -192,13 +194,13 @@ class LlamaModel:
 
     @property
     def chat_template(self) -> str | None:
-        """The Jinja template of a chat, which is data: nobody runs it here."""
+        """The Jinja template of a chat, as text.  This module never runs it."""
         template = self.library.llama_model_chat_template(self.handle, None)
         return None if template is None else template.decode(errors="replace")
 
     @property
     def names(self) -> dict[str, str]:
-        """The texts of the tokens that templates name."""
+        """The spellings of the tokens that chat templates refer to by name."""
         library, vocabulary = self.library, self._vocabulary
         ids = {"bos_token": library.llama_vocab_bos(vocabulary), "eos_token": library.llama_vocab_eos(vocabulary)}
         texts = {name: b"" if i == NO_TOKEN else library.llama_vocab_get_text(vocabulary, i) for name, i in ids.items()}
@@ -206,7 +208,7 @@ class LlamaModel:
 
 
 def refuse_other_files(path: Path) -> None:
-    """Raises ModelNotLoadable: this is no GGUF file, so llama.cpp can't load it."""
+    """Raises ModelNotLoadable: the file can't be read, or is no GGUF file."""
     remedy = "name a GGUF file (--model FILE.gguf), or leave out --engine llama.cpp"
     try:
         with path.open("rb") as file:
@@ -220,27 +222,27 @@ def refuse_other_files(path: Path) -> None:
         raise ModelNotLoadable(message, value=str(path), limit="a GGUF file", remedy=remedy)
 
 
-# -- what batches of several rows cost, and how often they choose another token ----------------------------------------
+# -- how fast batches are, and how often they choose another token -----------------------------------------------------
 Logits = npt.NDArray[np.float32]
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-"""Row counts that a pass may aim at."""
+"""The row counts that the scheduler may choose for a pass."""
 MEASURED = (2, 4, 8, 16, 32, 48, 64, 128, 256)
 MOST_ROWS = SIZES[-1]
 N_PROMPT = 24
 N_PROBES = 12
-"""Rows that are compared with one token at a time."""
+"""The most rows of a batch that are compared with single tokens."""
 BUDGET_S = 0.9
 LEAST_EXACT = 16
 WORTH = 0.75
-"""Windows have only exact sizes if the largest of them has so many rows, and reaches so much of the most rows a second
-that any size reaches."""
+"""Windows keep to exact sizes if the largest exact size has at least `LEAST_EXACT` rows and reaches at least this share
+of the best rows per second."""
 ENOUGH = 0.9
-"""Of the most rows a second, for windows to have no more rows."""
+"""A window size suffices if it reaches this share of the best rows per second."""
 MOST_SLOWER = 1.4
-"""So many times as long may one thread take for a single token."""
+"""One thread computes single tokens only if it takes at most this many times as long as all threads."""
 SINGLES_S = 0.2
-"""The time that single tokens may take of that; two are measured in any case."""
+"""The time for measuring single tokens.  At least two are measured."""
 SAMPLE = b"""def total(items, discount=0):
     cost = sum(item.price * item.quantity for item in items)
     if discount:
@@ -261,11 +263,12 @@ class Basket:
 
 
 class RowTest(NamedTuple):
-    """What was found.
+    """The results of `measure_rows`.
 
-    `seconds`: of a batch, by its rows; of this thread's processor time, where there is no GPU.  `flipped_choices`: over
-    `n_compared` rows, the share whose best token was another than one token at a time.  `exact_rows`: in batches of up
-    to so many rows no row had another bit.  `single_threads`: the threads that compute a single token.
+    `seconds`: the time of a batch by its number of rows.  Without a GPU, it is this thread's processor time.
+    `flipped_choices`: the share of `n_compared` rows that chose another token than a single token did.
+    `exact_rows`: batches of up to this many rows gave the same bits as single tokens.
+    `single_threads`: the number of threads that compute a single token.
     """
 
     seconds: Mapping[int, float]
@@ -276,12 +279,12 @@ class RowTest(NamedTuple):
 
     @property
     def speedup_limit(self) -> float:
-        """How many times as many rows a second as single tokens the best measured batch computes."""
+        """The rows per second of the best measured batch, divided by those of single tokens."""
         return max(n_rows / seconds for n_rows, seconds in self.seconds.items()) * self.seconds[1]
 
     @property
     def is_exact(self) -> bool:
-        """Whether windows should have no more than `exact_rows`: these are many, and nearly as fast as any number."""
+        """Whether windows should have at most `exact_rows` rows: this size is large enough, and fast enough."""
         if self.exact_rows < LEAST_EXACT:
             return False
         times = pass_times_of(self.seconds, MOST_ROWS)
@@ -290,7 +293,7 @@ class RowTest(NamedTuple):
 
 
 class RowEngine(Protocol):
-    """What is measured: see `engine.LlamaEngine`."""
+    """The parts of `engine.LlamaEngine` that `measure_rows` uses."""
 
     context_limit: int
     n_threads: int
@@ -304,16 +307,17 @@ class RowEngine(Protocol):
 
 
 class RowProbe:
-    """Known tokens after a prompt that was read, in batches of any size."""
+    """Computes known tokens after a prompt, in batches of any size."""
 
     def __init__(self, engine: RowEngine, session: Session, ids: Sequence[int]) -> None:
         self._engine, self._session, self._ids = engine, session, ids
         self._start = session.length
-        # Other processes do not count, which may take the processor away for most of a batch.
+        # On a CPU, count this thread's time: other processes may hold the processor for most of a batch.
         self.clock = time.perf_counter if engine.is_on_gpu else time.thread_time
 
     def run(self, first: int, n_rows: int) -> tuple[float, Logits]:
-        """Return seconds of a batch, and the logits of its first rows."""
+        """Compute tokens `first` to `first + n_rows` in one batch.  Returns the seconds, and the logits of the first
+        rows."""
         self._session.length = self._start + first
         window = Window(self._session, self._ids[first], self._ids[first + 1 : first + n_rows], SamplingParams())
         begun = self.clock()
@@ -321,7 +325,7 @@ class RowProbe:
         return self.clock() - begun, logits[:N_PROBES].copy()
 
     def alone(self, most: int, budget_s: float) -> tuple[float, Logits]:
-        """Return seconds of a single token, the median, and the logits of up to `most` after each other."""
+        """Compute up to `most` tokens one at a time.  Returns the median seconds of one, and the logits of all."""
         started, found = self.clock(), list[tuple[float, Logits]]()
         while len(found) < most and (len(found) < 2 or self.clock() - started < budget_s):
             found.append(self.run(len(found), 1))
@@ -329,10 +333,10 @@ class RowProbe:
 
 
 def measure_rows(engine: RowEngine, most_rows: int, ids: Sequence[int]) -> RowTest:
-    """Run single tokens of `ids`, then ever larger batches of the same, as far as `BUDGET_S` allows.
+    """Measure single tokens of `ids`, then larger and larger batches of the same tokens until `BUDGET_S` is spent.
 
-    From 512 cells on, several threads add up the attention of a single token in another order than that of a batch.  So
-    one thread computes it where batches are then exact, and it is hardly slower.
+    From 512 cells on, several threads sum the attention of a single token in another order than that of a batch.  So
+    one thread computes single tokens, if batches are exact then and one thread is not much slower.
     """
     ids = [*ids] * (1 + (N_PROMPT + 1 + most_rows) // max(1, len(ids)))
     n_prompt = min(N_PROMPT, engine.context_limit // 4)
@@ -340,7 +344,7 @@ def measure_rows(engine: RowEngine, most_rows: int, ids: Sequence[int]) -> RowTe
     session = engine.open(ids[: n_prompt + 1], most_rows)
     assert session is not None, "a new engine has room"
     with session:
-        session.is_sound = False  # nothing of it is to be kept
+        session.is_sound = False  # keep nothing of it in the prefix cache
         while session.n_pending:
             engine.step([Prefill(session, min(session.n_pending, most_rows))])
         probe = RowProbe(engine, session, ids[n_prompt:])
@@ -368,7 +372,7 @@ def measure_rows(engine: RowEngine, most_rows: int, ids: Sequence[int]) -> RowTe
 
 
 def _exact_rows(alone: Logits, batches: Mapping[int, tuple[float, Logits]]) -> int:
-    """Return the rows of the largest batch such that it and all smaller ones have the bits of single tokens."""
+    """Return the largest batch size up to which all measured batches have the bits of single tokens."""
     exact = 1
     for n_rows, (_, logits) in batches.items():
         if not np.array_equal(logits[: len(alone)], alone[: len(logits)]):
@@ -378,15 +382,18 @@ def _exact_rows(alone: Logits, batches: Mapping[int, tuple[float, Logits]]) -> i
 
 
 def most_worthwhile(times: Mapping[int, float]) -> int:
-    """Return the fewest rows, but at least `LEAST_EXACT`, that are nearly as fast as any number: a wrong draft costs
-    all rows of its window."""
+    """Return the smallest fast window size of at least `LEAST_EXACT` rows (see `ENOUGH`).  A smaller window wastes
+    fewer rows after a wrong draft token."""
     sizes = {n_rows: n_rows / time for n_rows, time in times.items() if n_rows >= min(LEAST_EXACT, max(times))}
     return min(n_rows for n_rows, speed in sizes.items() if speed >= ENOUGH * max(sizes.values()))
 
 
 def pass_times_of(seconds: Mapping[int, float], most_rows: int) -> dict[int, float]:
-    """Return the times of all row counts that a pass may have, relative to one row: measured, between two measured
-    ones, or on from the last two.  More rows never take less time, nor more than as many single ones."""
+    """Return the time of each row count that a pass may have, relative to the time of one row.
+
+    Times between two measured row counts are interpolated; times beyond the last are extrapolated from the last two.
+    More rows never take less time, and never more than the same number of single rows.
+    """
     known = sorted(seconds)
     sizes = sorted({size for size in SIZES if size < most_rows} | {most_rows})
     times = np.interp(sizes, known, [seconds[n_rows] for n_rows in known])

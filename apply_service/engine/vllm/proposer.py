@@ -1,9 +1,9 @@
-"""Our drafts in vLLM's verifier.  vLLM is configured with `{"method": "custom_class", "model":
+"""Gives our drafts to vLLM, which verifies them.  vLLM is configured with `{"method": "custom_class", "model":
 "apply_service.engine.vllm.proposer.MergedEditProposer", "num_speculative_tokens": 127}`.
 
 vLLM makes one proposer in every worker and calls `propose` after each step.  A request brings its edit in `vllm_xargs`
-(see `message`); `hook` tells the proposer which request each row is.  Nothing here may raise while requests run: a
-request that can't be drafted for is decoded without drafts.
+(see `message`).  `hook` tells the proposer which request each row belongs to.  Nothing here may raise an error while
+requests run: if drafting fails, the request is decoded without drafts.
 """
 
 from __future__ import annotations
@@ -29,21 +29,24 @@ logger = logging.getLogger(__name__)
 Tokens = npt.NDArray[np.int32]
 
 OLDEST, NEWEST = (0, 32), (0, 33)
-"""Minor versions of vLLM.  vLLM calls its interface for proposers experimental, so newer versions must be examined."""
+"""The supported versions of vLLM (major, minor).  vLLM calls its interface for proposers experimental, so newer
+versions must be examined first."""
 MAX_DRAFT = 128
-"""The most tokens of a request that vLLM's rejection sampler takes in a step.  It asserts that while requests run."""
+"""The most tokens of a request that vLLM's rejection sampler takes in a step.  It fails while requests run if there are
+more."""
 DRAFTED_SHARE = 2
-"""One in this many tokens of a step's budget may be drafted.  vLLM serves running requests in turn: without a bound,
-the first would leave nothing to the last, and all of them nothing to a new prompt."""
+"""One in this many tokens of a step's budget may be drafted.  vLLM serves running requests in turn.  Without a bound,
+the first request would leave nothing to the last, and all together nothing to a new prompt."""
 LEAST_CHANCE = 0.05
-"""A draft ends where its next token is reached and accepted with less than this probability."""
+"""A draft ends before the token that would be committed with less than this probability."""
 HOOKED = "__apply_service_hook__"
-"""Set on vLLM's method once the hook is on."""
+"""The attribute that marks vLLM's method as hooked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most tokens of a draft, of a request's prompt and output, and of a step of all requests."""
+    """The most tokens of a draft (`n_draft`), of a request's prompt and output (`n_context`), and of a step of all
+    requests (`n_step`)."""
 
     n_draft: int
     n_context: int
@@ -51,7 +54,7 @@ class Limits:
 
 
 class HookRow(NamedTuple):
-    """The request of one row, and its `vllm_xargs`."""
+    """The request of one row: its id, the length of its prompt, and its `vllm_xargs`."""
 
     id: str
     n_prompt: int
@@ -60,7 +63,7 @@ class HookRow(NamedTuple):
 
 @dataclass(slots=True)
 class Request:
-    """One request and its drafter; None if the request sent no usable edit."""
+    """One request and its drafter.  `drafter` is None if the request sent no usable edit."""
 
     drafter: Drafter | None
     n_prompt: int
@@ -68,21 +71,22 @@ class Request:
 
 
 class Proposer:
-    """Drafts for the requests of one worker.  `formats`: prompt formats that they may use, the model's own first."""
+    """Drafts for the requests of one worker.  `formats`: the prompt formats that requests may use, the model's own
+    first."""
 
     def __init__(self, formats: Sequence[PromptFormat], limits: Limits) -> None:
         self._formats = {one.name: one for one in reversed(formats)}
         self._own = formats[0]
         self._limits = limits
         self.requests: dict[str, Request] = {}
-        """The requests that are remembered."""
+        """The requests that are running, by id."""
         self._rows: Sequence[HookRow] = ()
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing: there is no draft model."""
+        """Do nothing: there is no draft model."""
 
     def announce(self, rows: Sequence[HookRow], running: Collection[str]) -> None:
-        """Take from the hook, before `propose`, the rows to come and the ids of all running requests."""
+        """Take the rows of the next `propose` and the ids of all running requests.  The hook calls this."""
         self._rows = rows
         self.requests = {name: kept for name, kept in self.requests.items() if name in running}
 
@@ -95,8 +99,8 @@ class Proposer:
     ) -> list[list[int]]:
         """Return a draft for each row; empty for rows that were not announced.
 
-        `sampled_token_ids[i]`: what the step added to row i (empty: its prompt is not read yet).  `token_ids_cpu[i,
-        :num_tokens_no_spec[i]]`: all tokens of row i, these included.
+        `sampled_token_ids[i]`: the tokens that the step added to row i (empty: its prompt is not read yet).
+        `token_ids_cpu[i, :num_tokens_no_spec[i]]`: all tokens of row i, including these.
         """
         rows, self._rows = self._rows, ()
         n_writing = sum(bool(sampled) for sampled in sampled_token_ids)
@@ -129,14 +133,14 @@ class Proposer:
             logger.warning(
                 "apply_service: nothing is drafted for this request: %s (limit: %s)", error.message, error.limit
             )
-        except Exception as error:  # without its message, which may quote the user's code
+        except Exception as error:  # its message is not logged, because it may quote the user's code
             logger.warning("apply_service: nothing more is drafted for this request: %s", type(error).__name__)
         self.requests[row.id] = Request(None, row.n_prompt, tokens[row.n_prompt :].tolist())
         return []
 
     def _open_drafter(self, arguments: Mapping[str, Any] | None) -> Drafter | None:
-        """Return the drafter of one request; None where it sends no edit.  Raises InvalidField: it sends an edit that
-        is no merge, or names another format than these."""
+        """Return the drafter of one request; None if it sends no edit.  Raises InvalidField: the edit is malformed, or
+        the request names an unknown prompt format."""
         sent = decode_edit(arguments)
         if sent is None:
             return None
@@ -150,11 +154,16 @@ class Proposer:
 
 
 class MergedEditProposer(Proposer):
-    """The one that vLLM makes."""
+    """The proposer that vLLM makes, from its configuration."""
 
     def __init__(self, vllm_config: Any) -> None:
-        """Raises MissingDependency: this vLLM is not known; SettingsError: `num_speculative_tokens` is past what it
-        verifies; ModelNotLoadable: the model's tokenizer gives text back otherwise than it got it."""
+        """Read the limits and the tokenizer's model from `vllm_config`.
+
+        Raises:
+            MissingDependency: this version of vLLM is not supported.
+            SettingsError: vLLM can't verify `num_speculative_tokens` tokens.
+            ModelNotLoadable: the model's tokenizer does not give back the text that it got.
+        """
         import vllm
 
         check_version(vllm.__version__)
@@ -162,7 +171,7 @@ class MergedEditProposer(Proposer):
         check_draft_length(n_draft)
         from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
-        if not hasattr(GPUModelRunner.propose_draft_token_ids, HOOKED):  # only the speed would show it
+        if not hasattr(GPUModelRunner.propose_draft_token_ids, HOOKED):  # otherwise only the speed would tell
             logger.warning(
                 "apply_service: vLLM did not load the plug-in `apply_service` of the group vllm.general_plugins, so "
                 "nothing is drafted. Install the package in vLLM's environment; where VLLM_PLUGINS is set, name "
@@ -175,8 +184,8 @@ class MergedEditProposer(Proposer):
 
 # -- the hook ----------------------------------------------------------------------------------------------------------
 def register() -> None:
-    """Hook vLLM's model runner, once.  vLLM calls this in all its processes, also in servers that do not use our
-    drafts.  An unknown vLLM is left alone: the proposer then refuses to start."""
+    """Hook vLLM's model runner, once.  vLLM calls this in all its processes, even in servers that do not use our
+    drafts.  An unsupported vLLM is not hooked, and the proposer refuses to start there."""
     import vllm
 
     try:
@@ -190,8 +199,8 @@ def register() -> None:
 
 
 def hook(runner_type: Any) -> None:
-    """Wrap `propose_draft_token_ids` of vLLM's runner class, so that it first announces to our proposer which request
-    each row is.  Other drafters' calls go straight through; a second `hook` does nothing."""
+    """Wrap `propose_draft_token_ids` of vLLM's runner class, so that it first tells our proposer which request each row
+    belongs to.  Calls of other drafters pass unchanged.  A second `hook` does nothing."""
     wrapped: Callable[..., Any] = runner_type.propose_draft_token_ids
     if hasattr(wrapped, HOOKED):
         return
@@ -213,9 +222,9 @@ def hook(runner_type: Any) -> None:
 
 
 # -- which vLLM --------------------------------------------------------------------------------------------------------
-# vLLM prints an error's message alone, so it holds limit and remedy as well.
+# vLLM prints only the message of an error, so the message repeats limit and remedy.
 def check_version(version: str) -> None:
-    """Raises MissingDependency: the plug-in does not know this vLLM."""
+    """Raises MissingDependency: the plug-in does not support this version of vLLM."""
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None or not OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
         oldest, newest = (".".join(map(str, one)) for one in (OLDEST, NEWEST))
@@ -228,7 +237,7 @@ def check_version(version: str) -> None:
 
 
 def check_draft_length(n_tokens: int) -> None:
-    """Raises SettingsError: `num_speculative_tokens` is past what vLLM verifies."""
+    """Raises SettingsError: vLLM can't verify `num_speculative_tokens` tokens."""
     if not 1 <= n_tokens <= MAX_DRAFT:
         limit, remedy = f"1 to {MAX_DRAFT}", "correct it in --speculative-config; 127 is a good choice"
         message = f"num_speculative_tokens is out of range ({n_tokens}, allowed: {limit}): {remedy}"

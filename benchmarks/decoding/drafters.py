@@ -1,0 +1,253 @@
+"""Which drafter for which work: every drafter alone and behind the copied sources, on one target, in one run.
+
+    python -m benchmarks.decoding.drafters --model FOLDER [--draft-model FOLDER] [--head eagle3=FOLDER]... --out FILE
+
+Three kinds of work on the same edits: `instruction` (the commit's subject alone), `whole_file` (the update is the whole
+new file) and `lazy` (the snippet).  The target decides token by token, in all of them, up to `--tokens` tokens.  All
+contenders take turns on each edit.  `plain` is the undrafted run, unpadded; `times_plain` is of the decoding alone.
+`differs` counts outputs that are not those of the padded run without drafts (`--law`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from apply_eval.datasets import EditRecord, chosen_records
+from apply_eval.library import library_model
+from apply_eval.mine import OWN_EDITS
+from apply_eval.provenance import provenance, safe_path
+from apply_service.build import build_runtime
+from apply_service.drafting.drafter import drafter_names
+from apply_service.engine.heads.base import open_head
+from apply_service.engine.torch_local import TorchEngine
+from apply_service.errors import UnsupportedParameter
+from apply_service.models import EMBEDDED, embedded_directory
+from apply_service.registry import HEADS, NO_DRAFTS, head_of
+from apply_service.settings import Settings
+from apply_service.target import Target, in_process, open_decoding
+from apply_service.text.fidelity import normalise
+from apply_service.types import ApplyRequest
+from benchmarks.decoding.cases import make_case
+from benchmarks.decoding.contenders import (
+    LOOKUP_TOKENS,
+    Case,
+    PeerContender,
+    describe_device,
+    read_prompts,
+    wait_for_device,
+    write_outputs,
+)
+from benchmarks.report import number, table, told_errors, write_result
+
+WORKS = ("instruction", "whole_file", "lazy")
+COPIES = "merged_edit+suffix"
+PLAIN = "plain"
+
+
+@dataclass
+class Tally:
+    """Sums over the edits of one kind of work, by one contender."""
+
+    n_edits: int = 0
+    n_tokens: int = 0
+    passes: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    seconds: float = 0.0
+    differs: int | None = None
+
+    def row(self, plain: Tally) -> dict[str, Any]:
+        """What a line of the table says."""
+        speed, plain_speed = self.n_tokens / self.seconds, plain.n_tokens / plain.seconds
+        return {
+            "n_edits": self.n_edits,
+            "acceptance": round(self.accepted / self.drafted, 4) if self.drafted else None,
+            "tokens_per_pass": round(self.n_tokens / self.passes, 3),
+            "passes_per_edit": round(self.passes / self.n_edits, 2),
+            "tok_s": round(speed, 3),
+            "times_plain": round(speed / plain_speed, 3),
+            "differs": self.differs,
+        }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    with told_errors():
+        result = measure(options)
+    write_result(options.out, result)
+    print(render(result))
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.decoding.drafters", description=__doc__)
+    parser.add_argument("--model", required=True, help="folder of the target, or `embedded`")
+    parser.add_argument("--draft-model", help="folder of a smaller model with the same tokenizer")
+    parser.add_argument("--head", action="append", default=[], help="NAME, or NAME=FOLDER for one with its own files")
+    parser.add_argument("--drafters", help="these names alone, separated by commas; default: all, and behind " + COPIES)
+    parser.add_argument("--data", type=Path, default=OWN_EDITS, help="edits; default: this project's own")
+    parser.add_argument("--works", default=",".join(WORKS))
+    parser.add_argument("--limit", type=int, default=12, help="edits drawn at random")
+    parser.add_argument("--tokens", type=int, default=256, help="tokens after which an output is cut")
+    parser.add_argument("--max-tokens", type=int, default=4_096, help="context that an edit may take")
+    parser.add_argument("--peers", action="store_true", help="the library's prompt lookup as well")
+    parser.add_argument("--law", action="store_true", help="compare with the padded run without drafts, which is slow")
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--out", type=Path, required=True)
+    return parser.parse_args(arguments)
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Run everything.  Raises as `load_target` and `open_head` do."""
+    records, files = chosen_records(options.data, updates=None, split=None)
+    random.Random(options.seed).shuffle(records)
+    heads = dict(head.partition("=")[::2] for head in options.head)
+    if unknown := heads.keys() - HEADS:
+        raise UnsupportedParameter("no such head", value=sorted(unknown), limit=list(HEADS), remedy="name one of these")
+    settings = Settings(
+        model=options.model,
+        draft_model=options.draft_model,
+        engine="torch",
+        dtype=options.dtype,
+        device=options.device,
+        prefix_cache_mb=0,
+    )
+    target = in_process(build_runtime(settings).load(options.model))
+    engine: Any = target.engine
+    contenders = dict(open_contenders(target, heads, options))
+    tallies: dict[str, dict[str, Tally]] = {work: defaultdict(Tally) for work in options.works.split(",")}
+    for work, by_name in tallies.items():
+        cases = [case for record in records if (case := case_of(record, work, target, options)) is not None]
+        for i, case in enumerate(cases[: options.limit]):
+            names = [*contenders]
+            first = i % len(names)
+            wanted = decode(target, NO_DRAFTS, case, options, Tally()) if options.law else None
+            for name in names[first:] + names[:first]:
+                ids = run(name, contenders[name], case, options, by_name[name])
+                if wanted is not None and name not in (PLAIN, *LOOKUP_TOKENS):
+                    by_name[name].differs = (by_name[name].differs or 0) + (ids != wanted)
+            print(f"{work}: edit {i + 1}", file=sys.stderr, flush=True)
+    return {
+        "kind": "drafters",
+        "provenance": provenance(files, seed=options.seed),
+        "device": describe_device(options.device),
+        "model": safe_path(options.model),
+        "dtype": str(engine.pool.shape.dtype).removeprefix("torch."),
+        "determinism": engine.determinism,
+        "options": {name: getattr(options, name) for name in ("limit", "tokens", "temperature", "law")},
+        "works": {
+            work: {name: tally.row(by_name[PLAIN]) for name, tally in by_name.items() if tally.n_edits}
+            for work, by_name in tallies.items()
+        },
+    }
+
+
+def open_contenders(
+    target: Target, heads: Mapping[str, str], options: argparse.Namespace
+) -> Iterator[tuple[str, Target | PeerContender]]:
+    """Yield each contender by its name; every drafter learns what is accepted of its own drafts alone."""
+    engine: Any = target.engine
+    yield PLAIN, replace(target, engine=engine.plain())
+    if options.peers:
+        yield from (
+            (name, PeerContender(name, target, library_model(engine))) for name, n in LOOKUP_TOKENS.items() if n
+        )
+    with_heads = {name: beside(target, name, folder, options) for name, folder in heads.items()}
+    names = [name for name in drafter_names(has_draft_model=options.draft_model is not None) if name != NO_DRAFTS]
+    names += [name for head in heads for name in drafter_names(has_draft_model=False, head=head) if head_of(name)]
+    chosen = [name for name in dict.fromkeys(names) if "+" not in name or name.startswith(COPIES)]
+    for name in chosen if options.drafters is None else options.drafters.split(","):
+        head = head_of(name)
+        yield name, replace(target if head is None else with_heads[head], learnt={})
+
+
+def beside(target: Target, name: str, folder: str, options: argparse.Namespace) -> Target:
+    """Return the target with a head, in an engine of its own around the same weights, as each head reads other
+    states."""
+    old: Any = target.engine
+    engine = TorchEngine(
+        old.model,
+        name=old.name,
+        buckets=old.buckets,
+        determinism=old.determinism,
+        query_grain=old.query_grain,
+        pass_times=old.pass_times,
+        attention=old.attention,
+        cuda_graphs="on" if old.has_graphs else "off",
+    )
+    model = embedded_directory() if options.model == EMBEDDED else Path(options.model)
+    return replace(target, engine=engine, head=open_head(name, engine, model, Path(folder) if folder else None))
+
+
+def case_of(record: EditRecord, work: str, target: Target, options: argparse.Namespace) -> Case | None:
+    """Return an edit as this kind of work; None if it has no subject, or is too long."""
+    update = {"lazy": record.update, "whole_file": normalise(record.after), "instruction": ""}[work]
+    if not update and not record.subject:
+        return None
+    request = ApplyRequest(original=record.before, update=update, path=record.path, strategy="model", seed=options.seed)
+    if work == "instruction":
+        request = replace(request, instruction=record.subject)
+    case = make_case(record, target.prompt_format, request=replace(request, temperature=options.temperature))
+    return case if len(case.prompt_ids) + options.tokens + 64 <= options.max_tokens else None
+
+
+def run(name: str, by: Target | PeerContender, case: Case, options: argparse.Namespace, tally: Tally) -> list[int]:
+    """Let one contender write, and count it.  Returns its output, as far as it is known."""
+    if isinstance(by, Target):
+        return decode(by, NO_DRAFTS if name == PLAIN else name, case, options, tally)
+    sample = by.run([case], case.id, cap=options.tokens)
+    count(tally, sample.n_tokens, sample.passes, sample.drafted, sample.accepted, sample.decode_s)
+    return []
+
+
+def decode(target: Target, drafter: str, case: Case, options: argparse.Namespace, tally: Tally) -> list[int]:
+    """Write an edit; the prompt is read before the clock runs.  Returns the output."""
+    request = replace(case.request, max_tokens=options.tokens, owner=uuid4().hex)
+    with open_decoding(case.job, request, target, drafter) as decoding:
+        read_prompts([decoding])
+        wait_for_device()
+        started_s = time.perf_counter()
+        write_outputs([decoding])
+        seconds = time.perf_counter() - started_s
+    stats = decoding.stats
+    count(tally, len(decoding.output_ids), stats.passes, stats.drafted_tokens, stats.accepted_tokens, seconds)
+    return decoding.output_ids
+
+
+def count(tally: Tally, n_tokens: int, passes: int, drafted: int, accepted: int, seconds: float) -> None:
+    tally.n_edits += 1
+    tally.n_tokens += n_tokens
+    tally.passes += passes
+    tally.drafted += drafted
+    tally.accepted += accepted
+    tally.seconds += seconds
+
+
+def render(result: Mapping[str, Any]) -> str:
+    """One table: a line for each kind of work and contender, the fastest first."""
+    lines = [("work", "drafter", "accepted", "tokens a pass", "passes an edit", "tok/s", "times plain", "differs")]
+    for work, rows in result["works"].items():
+        for name, row in sorted(rows.items(), key=lambda item: -item[1]["times_plain"]):
+            share, differs = row["acceptance"], row["differs"]
+            lines.append((
+                *(work, name, "" if share is None else f"{share:.0%}"),
+                *(number(row[key]) for key in ("tokens_per_pass", "passes_per_edit", "tok_s", "times_plain")),
+                "" if differs is None else str(differs),
+            ))  # fmt: skip
+    return table(lines)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

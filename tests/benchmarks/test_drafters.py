@@ -1,0 +1,43 @@
+"""The table of drafters runs end to end with a small model, and every line of it keeps the law."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.decoding.drafters import COPIES, PLAIN, WORKS, main
+from tests.engine.test_heads import save_eagle
+from tests.engine.tiny_models import save_tiny
+from tests.training.edits import make_edits
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("drafters")
+    model, (edit,) = save_tiny(folder / "model"), make_edits(1)
+    save_eagle(folder / "eagle3")
+    row = {"id": "e", "before": edit.before, "after": edit.after, "update": edit.after, "subject": "Change it."}
+    (folder / "edits.jsonl").write_text(json.dumps(row) + "\n")
+    found = ["--model", str(model), "--draft-model", str(model), "--data", str(folder / "edits.jsonl"), "--law"]
+    return [*found, "--head", f"eagle3={folder / 'eagle3'}", "--tokens", "12", "--temperature", "0.4"]
+
+
+def test_every_drafter_keeps_the_law(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*options, "--works", "lazy", "--out", str(tmp_path / "out.json")]) == 0
+    ((work, rows),) = json.loads((tmp_path / "out.json").read_text())["works"].items()
+    assert work == "lazy"
+    assert {PLAIN, "suffix", "draft_model", "eagle3", f"{COPIES}+eagle3", f"{COPIES}+lookahead"} <= set(rows)
+    assert rows[PLAIN]["tokens_per_pass"] == rows[PLAIN]["times_plain"] == 1
+    for name, row in rows.items():
+        assert row["n_edits"] == 1
+        assert row["differs"] == (None if name == PLAIN else 0), name
+    assert "| lazy | merged_edit+suffix+eagle3 |" in capsys.readouterr().out
+
+
+def test_every_kind_of_work_is_asked_for(options: list[str], tmp_path: Path) -> None:
+    assert main([*options, "--drafters", COPIES, "--out", str(tmp_path / "out.json")]) == 0
+    works = json.loads((tmp_path / "out.json").read_text())["works"]
+    assert list(works) == list(WORKS)
+    assert all(set(rows) == {PLAIN, COPIES} for rows in works.values())
