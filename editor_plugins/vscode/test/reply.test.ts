@@ -52,6 +52,8 @@ test("an item has an answer or a sentence why it has none", () => {
     limit: null,
     remedy: "Show more.",
     readings: [],
+    failures: [],
+    source_sha256: null,
   };
   const failed = itemOf({ status: "failed", answer: null, error });
   assert.equal(answerOfItem(failed), "it has no place. Show more. [needs_more_context]");
