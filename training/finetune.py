@@ -13,7 +13,7 @@ import argparse
 import hashlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from apply_service.errors import ApplyError, FileNotReadable, missing_extra
 from training.batch import Array, Batch
-from training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from training.checkpoint import Kept, Progress, load_checkpoint, save_checkpoint
 from training.optimizer import set_rate
 from training.recorded import Recorded
 from training.train import CLIP, rate_at
@@ -116,16 +116,19 @@ def rank_that_fits(model: torch.nn.Module) -> int:
     return max(1, min(MAX_RANK, (MAX_BYTES - HEADER_BYTES) // n_bytes))
 
 
-class Finetuner:
-    """One run: model, adapter, optimizer and where it stands."""
+class PieceTrainer:
+    """One run that may stop and go on: what learns, its optimizer, and where the run stands."""
 
     is_compiled = False
 
-    def __init__(self, network: Adapted, run: Path, *, steps: int, lr: float, device: str) -> None:
-        self.network = network
-        self.device = device
+    def __init__(
+        self, network: Kept, learning: Iterable[torch.nn.Parameter], run: Path, *, steps: int, lr: float
+    ) -> None:
+        """`network`: what a checkpoint holds; `learning`: the parameters that learn."""
+        self._kept = network
         self._steps = steps
-        self.optimizers = [torch.optim.AdamW(network.learning(), lr=lr, betas=(0.9, 0.95), weight_decay=0.0)]
+        self._learning = list(learning)
+        self.optimizers = [torch.optim.AdamW(self._learning, lr=lr, betas=(0.9, 0.95), weight_decay=0.0)]
         self.path = run / "checkpoint.safetensors"
         self.progress = Progress()
         if self.path.exists():
@@ -135,26 +138,43 @@ class Finetuner:
         """Nothing is compiled."""
 
     def save(self) -> None:
-        save_checkpoint(self.path, self.network, self.optimizers, self.progress)
+        save_checkpoint(self.path, self._kept, self.optimizers, self.progress)
 
     def step(self, batch: Batch) -> float:
-        """One update; returns the weighted mean loss."""
+        """Make one update, and return the weighted mean loss."""
         start = time.perf_counter()
         set_rate(self.optimizers, rate_at(self.progress.step, self.progress.step / self._steps))
         total, loss, n_tokens = float(batch.weights[:, 1:].sum()), 0.0, 0
-        for row in rows_of(batch):
-            losses, weights = self.losses(row)
-            part = (losses * weights).sum() / total
+        for weighted, n_read in self.parts(batch):
+            part = weighted / total
             part.backward()  # type: ignore[no-untyped-call]
             loss += part.item()
-            n_tokens += len(row[0])
-        torch.nn.utils.clip_grad_norm_(self.network.learning(), CLIP)
+            n_tokens += n_read
+        torch.nn.utils.clip_grad_norm_(self._learning, CLIP)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         seconds = time.perf_counter() - start
         self.progress = self.progress.after(tokens=n_tokens, seconds=seconds, place=batch.following)
         return loss
+
+    def parts(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
+        """Yield the weighted sum of losses of each part of a batch, and the tokens that the part has."""
+        raise NotImplementedError
+
+
+class Finetuner(PieceTrainer):
+    """A run that trains an adapter."""
+
+    def __init__(self, network: Adapted, run: Path, *, steps: int, lr: float, device: str) -> None:
+        super().__init__(network, network.learning(), run, steps=steps, lr=lr)
+        self.network = network
+        self.device = device
+
+    def parts(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
+        for row in rows_of(batch):
+            losses, weights = self.losses(row)
+            yield (losses * weights).sum(), len(row[0])
 
     def losses(self, row: tuple[Array, Array, Array]) -> tuple[torch.Tensor, torch.Tensor]:
         """Losses and weights of the tokens of a row that have a weight [n_places] each."""

@@ -33,11 +33,9 @@ from apply_service.engine.heads.medusa import Medusa
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import ApplyError, FileNotReadable
 from training.batch import Array, Batch
-from training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from training.finetune import digest_of_tokenizer, rows_of
-from training.optimizer import set_rate
+from training.checkpoint import Progress
+from training.finetune import PieceTrainer, digest_of_tokenizer, rows_of
 from training.recorded import Recorded
-from training.train import CLIP, rate_at
 from training.train_gpu import END_S, add_piece_arguments, bring_checkpoint, train_piece
 
 KINDS = ("medusa", "eagle3", "p-eagle")
@@ -206,47 +204,20 @@ def config_of(target: Any, kind: str, n_known: int, depth: int) -> dict[str, Any
     return {name: value for name, value in found.items() if value is not None}
 
 
-class HeadTrainer:
-    """One run: model, head, optimizer and where it stands."""
-
-    is_compiled = False
+class HeadTrainer(PieceTrainer):
+    """A run that trains a head."""
 
     def __init__(self, network: LearningHead, run: Path, *, steps: int, lr: float) -> None:
+        super().__init__(network, network.head.parameters(), run, steps=steps, lr=lr)
         self.network = network
-        self._steps = steps
-        self.optimizers = [torch.optim.AdamW(network.head.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=0.0)]
-        self.path = run / "checkpoint.safetensors"
-        self.progress = Progress()
-        if self.path.exists():
-            self.progress = load_checkpoint(self.path, network, self.optimizers)
 
-    def leave_compiler(self) -> None:
-        """Nothing is compiled."""
-
-    def save(self) -> None:
-        save_checkpoint(self.path, self.network, self.optimizers, self.progress)
-
-    def step(self, batch: Batch) -> float:
-        """One update; returns the weighted mean loss of all depths."""
-        start = time.perf_counter()
-        set_rate(self.optimizers, rate_at(self.progress.step, self.progress.step / self._steps))
-        total, loss, n_tokens = float(batch.weights[:, 1:].sum()), 0.0, 0
+    def parts(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
         for text in texts_of(batch):
-            parts = [
+            losses = [
                 DEPTH_SHARE**depth * (F.cross_entropy(one.logits, one.wanted, reduction="none") * one.weights).sum()
                 for depth, one in enumerate(self.learn(text))
             ]
-            part = torch.stack(parts).sum() / total
-            part.backward()  # type: ignore[no-untyped-call]
-            loss += part.item()
-            n_tokens += len(text[0])
-        torch.nn.utils.clip_grad_norm_(self.network.head.parameters(), CLIP)
-        for optimizer in self.optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        seconds = time.perf_counter() - start
-        self.progress = self.progress.after(tokens=n_tokens, seconds=seconds, place=batch.following)
-        return loss
+            yield torch.stack(losses).sum(), len(text[0])
 
     def learn(self, text: tuple[Array, Array]) -> Iterator[Learnt]:
         """Yield what a text teaches at each depth, logits in float32."""
