@@ -8,37 +8,31 @@ that stay keep the file's wording, and new lines get the indentation of their pl
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, groupby, islice, pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from apply_service.errors import MalformedEdit, NeedsMoreContext
-from apply_service.formats.quotes import quote_changes
+from apply_service.formats.misquotes import explain, is_clear, rebase
+from apply_service.formats.quotes import HunkLine
 from apply_service.text.diff import diff_lines
 from apply_service.text.fidelity import ops_from_texts
 from apply_service.text.indent import Reindent
 from apply_service.text.line_search import MAX_PLACES, FileLines, Likeness, Place, find_similar, nearest_lines
 from apply_service.text.lines import definition_end
 from apply_service.text.markers import is_marker
-from apply_service.text.three_way import merge_words, only_misspells
-from apply_service.types import Certainty, Failure, LikePlace, LineOp, Prediction
+from apply_service.types import Certainty, Failure, LineOp, Prediction
 
-CLEAR_MARGIN = 0.08
-"""A misquoted stretch is reported as ambiguous if its second-best place scores closer than this to the best one."""
 MAX_SEARCHED = 20
 """The most misquoted hunks that are searched for, because each search reads the whole file."""
 MAX_LABELS = 5
 """Hunks that an error names."""
-MAX_CANDIDATES = 3
 LEAST_LIKE = 0.3
 """The least likeness of a place that a failure names."""
-MIN_NEXT = 0.45
-"""The least likeness of the place that a next edit quotes."""
 MIN_TOLD = 4
 """Letters and digits of a line that does not stand somewhere by chance."""
 MIN_MADE = 2
@@ -102,14 +96,6 @@ class Trust:
                 op = op._replace(kind="take" if op.kind == "take" else "both", update_line=rows[op.text].popleft())
             ops.append(op)
         return self.prediction(ops, lines)
-
-
-class HunkLine(NamedTuple):
-    """One line of a hunk, without its prefix.  `update_line`: the number of its line in the update."""
-
-    kind: Literal["context", "remove", "add"]
-    text: str
-    update_line: int
 
 
 @dataclass(frozen=True)
@@ -236,9 +222,37 @@ def _write(
     if is_ordered and any(a.start > b.start for a, b in pairwise(places)):
         trust.doubt("the hunks stand in another order than in the file")
     canvas = _Canvas(file, update_lines, trust)
-    for hunk, place in sorted(zip(hunks, places, strict=True), key=lambda placed: (placed[1].start, placed[1].end)):
+    placed = (_without_missing(hunk, place) for hunk, place in zip(hunks, places, strict=True))
+    for hunk, place in sorted(placed, key=lambda pair: (pair[1].start, pair[1].end)):
         canvas.draw(hunk, place)
     return canvas.ops()
+
+
+def _without_missing(hunk: QuotedHunk, place: Place) -> tuple[QuotedHunk, Place]:
+    """Return the hunk without the blank lines at its edges that the file lacks, on both of its sides.
+
+    Otherwise such a line would count as one of the blank lines that the hunk adds.
+    """
+    if (
+        place.likeness is Likeness.FUZZY
+        or place.is_applied
+        or not place.rows
+        or None not in (place.rows[0], place.rows[-1])
+    ):
+        return hunk, place
+    n_head = next((k for k, row in enumerate(place.rows) if row is not None), 0)
+    n_tail = next((k for k, row in enumerate(reversed(place.rows)) if row is not None), 0)
+    old, new = (
+        [(line.update_line, line.text) for line in hunk.lines if line.kind != kind] for kind in ("add", "remove")
+    )
+    old = old[n_head : len(old) - n_tail]
+    while n_head and new and not new[0][1].strip():
+        n_head, new = n_head - 1, new[1:]
+    while n_tail and new and not new[-1][1].strip():
+        n_tail, new = n_tail - 1, new[:-1]
+    rows = tuple(row for row in place.rows if row is not None)
+    lines = hunk_of_replacement(hunk.label, old, new).lines
+    return replace(hunk, lines=lines), place._replace(rows=rows)
 
 
 # -- placing -----------------------------------------------------------------------------------------------------------
@@ -335,7 +349,9 @@ def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range,
         f"{label}: its lines stand at several places (lines {rows}), and line {chosen.start + 1} was taken; quote "
         "a line beside them that tells the places apart"
     )
-    trust.failures.append(explain(file, hunk, [chosen, *(place for place in places if place is not chosen)]))
+    trust.failures.append(
+        explain(file, hunk.label, hunk.lines, [chosen, *(place for place in places if place is not chosen)])
+    )
     return chosen
 
 
@@ -397,14 +413,15 @@ def _find_lost(file: FileLines, hunk: QuotedHunk, n_lost: int, trust: Trust) -> 
     found, shown = find_similar(file, hunk.old), nearest_lines(file, hunk.old)
     if not found:
         error = _needs_context(hunk, "its lines are not in the file", shown)
-        error.failures = [explain(file, hunk, find_similar(file, hunk.old, min_score=LEAST_LIKE)).as_dict()]
+        error.failures = [
+            explain(file, hunk.label, hunk.lines, find_similar(file, hunk.old, min_score=LEAST_LIKE)).as_dict()
+        ]
         raise error
     trust.guess(f"{hunk.label}: its lines are not in the file; the most similar ones were taken:\n{shown}")
-    trust.failures.append(explain(file, hunk, found))
-    if not _is_clear(found):
+    trust.failures.append(explain(file, hunk.label, hunk.lines, found))
+    if not is_clear(found):
         trust.note(f"{hunk.label}: several places are similar")
-    new = _rebased(file, hunk, found[0]) if _is_clear(found) and found[0].score >= MIN_NEXT else None
-    return found[0]._replace(new=None if new is None else tuple(new))
+    return rebase(file, hunk.lines, found) or found[0]
 
 
 DOUBTS = {
@@ -418,106 +435,6 @@ def name_labels(labels: Sequence[str]) -> str:
     """`block 1`, `block 1, block 2 and 5 more`."""
     more = f" and {len(labels) - MAX_LABELS} more" if len(labels) > MAX_LABELS else ""
     return ", ".join(labels[:MAX_LABELS]) + more
-
-
-def explain(file: FileLines, hunk: QuotedHunk, places: Sequence[Place]) -> Failure:
-    """Return why a hunk has no certain place.  `places`: those that it may mean, the likest first."""
-    candidates = tuple(LikePlace(p.start + 1, p.end, round(p.score, 3)) for p in places[:MAX_CANDIDATES])
-    if not places:
-        return Failure(hunk.label)
-    best = places[0]
-    pairs = [
-        (text, None if row is None else file.lines[row], row) for text, row in zip(hunk.old, best.rows, strict=True)
-    ]
-    differing = next(((text, line, row) for text, line, row in pairs if text != line), (None, None, None))
-    quoted, found, row = differing
-    told = _next_edit(file, hunk, best) if _is_clear(places) and best.score >= MIN_NEXT else None
-    return Failure(hunk.label, candidates, quoted, found, None if row is None else row + 1, told)
-
-
-def _is_clear(places: Sequence[Place]) -> bool:
-    """Tell whether the first place is clearly liker than the second."""
-    return len(places) == 1 or places[0].score - places[1].score >= CLEAR_MARGIN
-
-
-def _next_edit(file: FileLines, hunk: QuotedHunk, place: Place) -> str | None:
-    """Return the edit that quotes the file at a place and says what the hunk says; None where that can't be told."""
-    items = _rebased(file, hunk, place)
-    if items is None:
-        return None
-    new = [file.lines[item] if isinstance(item, int) else item[0] for item in items]
-    original = [*file.lines, ""] if file.has_final_newline else list(file.lines)
-    quotes = quote_changes(original, [*original[: place.start], *new, *original[place.end :]])
-    if not quotes:
-        return None
-    edits = [{"old_string": "\n".join(one.old), "new_string": "\n".join(one.new)} for one in quotes]
-    return json.dumps(edits[0] if len(edits) == 1 else edits, ensure_ascii=False)
-
-
-def _rebased(file: FileLines, hunk: QuotedHunk, place: Place) -> list[int | tuple[str, int]] | None:
-    """Return what becomes of a place by the hunk's changes to the file's own lines; None where a change touches what
-    the quote has otherwise than the file.  Rows of the file stay, texts with their line of the update are new."""
-    quoted = zip(hunk.old, place.rows, strict=True)
-    reindent = Reindent.of([(text, file.lines[row]) for text, row in quoted if row is not None], hunk.new)
-    rows = iter(place.rows)
-    out: list[int | tuple[str, int]] = []
-    at = place.start
-    for is_kept, run in groupby(hunk.lines, key=lambda line: line.kind == "context"):
-        lines = list(run)
-        places = [next(rows) for line in lines if line.kind != "add"]
-        if is_kept:
-            for line, row in zip(lines, places, strict=True):
-                if row is not None:
-                    reindent.pass_line(line.text, file.lines[row])
-            end = max((row + 1 for row in places if row is not None), default=at)
-            out += range(at, end)
-            at = end
-            continue
-        gone = range(at, at + len(places))
-        if places != list(gone) or (gone and not {at, gone.stop}.intersection(range(place.end)) <= {*place.rows}):
-            return None  # the quote leaves lines out inside what goes, or right beside it
-        changed = _changed_run(file, lines, gone, reindent)
-        passed = None if changed is None else 0 if gone else _passed_blanks(file, place, at, changed)
-        if changed is None or passed is None:
-            return None  # the quote leaves lines out right where new ones go
-        out += range(at, at + passed)
-        out += zip(changed, (line.update_line for line in lines if line.kind == "add"), strict=True)
-        at += len(gone) + passed
-    return [*out, *range(at, place.end)]
-
-
-def _passed_blanks(file: FileLines, place: Place, at: int, new: Sequence[str]) -> int | None:
-    """Return how many lines that the quote leaves out stand above the new ones that go before row `at`: blank ones,
-    where the new ones end with their own; None where that can't be told."""
-    end = next((row for row in range(at, place.end) if row in place.rows), at)
-    if any(line.strip() for line in file.lines[at:end]):
-        return None
-    if end == at or not new[0].strip():
-        return 0
-    return end - at if not new[-1].strip() else None
-
-
-def _changed_run(
-    file: FileLines, lines: Sequence[HunkLine], gone: Sequence[int], reindent: Reindent
-) -> list[str] | None:
-    """Return the new lines of a run of changed ones; None where the removed ones stand otherwise in the file, and the
-    new ones are not these with some words changed."""
-    removed = [line.text for line in lines if line.kind == "remove"]
-    added = [line.text for line in lines if line.kind == "add"]
-    found = [file.lines[row] for row in gone]
-    if all(text.split() == line.split() for text, line in zip(removed, found, strict=True)):
-        for text, line in zip(removed, found, strict=True):
-            reindent.pass_line(text, line)
-        return [reindent.apply(text) for text in added]
-    merged = []
-    for text, line, new in zip(removed, found, added, strict=False):
-        reindent.pass_line(text, line)
-        words = merge_words(reindent.apply(text).rstrip(), line, reindent.apply(new).rstrip())
-        merged += [] if words is None else [words]
-    if len(merged) == len(removed) == len(added):
-        return merged
-    is_misspelt = only_misspells("\n".join(removed), "\n".join(found), "\n".join(added))
-    return [reindent.apply(text) for text in added] if is_misspelt else None
 
 
 def _needs_context(hunk: QuotedHunk, why: str, nearest: str = "") -> NeedsMoreContext:
@@ -588,12 +505,15 @@ class _Canvas:
         if hunk.old_lacks_newline or hunk.new_lacks_newline:
             self._end_file(hunk, place)
 
-    def _draw_stretch(self, label: str, place: Place, items: Sequence[int | tuple[str, int]]) -> None:
+    def _draw_stretch(self, label: str, place: Place, items: Sequence[int | tuple[str, int | None]]) -> None:
         """Write what a misquoted stretch becomes."""
         at, new = place.start, list[LineOp]()
         for item in (*items, place.end):
             if not isinstance(item, int):
                 text, update_line = item
+                if update_line is None:
+                    update_line = len(self._update_lines)
+                    self._update_lines.append(text)
                 self._update_lines[update_line] = text
                 new.append(LineOp("take", None, update_line, text))
                 continue

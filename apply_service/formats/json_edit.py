@@ -19,7 +19,8 @@ from functools import cached_property
 from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.formats.calls import Arguments, opens_call, opens_json, read_calls, walk
 from apply_service.formats.file_change import pick_for_file
-from apply_service.formats.hunks import MAX_CANDIDATES, Trust, hunk_of_replacement, merge_hunks, tells_something
+from apply_service.formats.hunks import Trust, hunk_of_replacement, merge_hunks, tells_something
+from apply_service.formats.misquotes import MAX_CANDIDATES
 from apply_service.formats.recognise import Recognised, Sureness
 from apply_service.protocols import EditContext
 from apply_service.text.fidelity import MARK, normalise

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from apply_service.text.diff import diff_lines
 
 MAX_QUOTED = 400
 """Lines that a quote grows to; beyond, the file repeats itself too much to be quoted."""
+
+
+class HunkLine(NamedTuple):
+    """One line of a hunk, without its prefix.  `update_line`: the number of its line in the update."""
+
+    kind: Literal["context", "remove", "add"]
+    text: str
+    update_line: int
 
 
 class Quote(NamedTuple):

@@ -24,7 +24,8 @@ from functools import cached_property
 from apply_service.errors import MalformedEdit
 from apply_service.formats.calls import Arguments
 from apply_service.formats.file_change import Action, FileChange, PatchText, pick_change, predict_change, quotes_file
-from apply_service.formats.hunks import HunkLine, QuotedHunk, Trust, signed_lines
+from apply_service.formats.hunks import QuotedHunk, Trust, signed_lines
+from apply_service.formats.quotes import HunkLine
 from apply_service.formats.recognise import ReadPart, Recognised, ReplyLines, Sureness
 from apply_service.formats.unified_diff import blanked, read_hunk_header
 from apply_service.protocols import EditContext

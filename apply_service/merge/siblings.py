@@ -1,9 +1,10 @@
 """Writes out lists with a marker among their entries: `f(..., timeout=5)`, `import { /* ... */ C }`, `{"a": 1, ...}`.
 
 A snippet may leave out entries of a list as it leaves out lines.  This module puts the file's own entries in, so that
-the rest of the merger sees whole lists.  Arguments, imports, arrays and objects follow one rule: an entry with a known
-name replaces the file's, a new entry goes beside its neighbour, and a marker stands for the rest.  A list is left as it
-is unless the text before its bracket tells which list of the file is meant.
+the rest of the merger sees whole lists.  Arguments, imports, arrays, objects and columns follow one rule: an entry with
+a known name replaces the file's, a new entry goes beside its neighbour, and a marker stands for the rest.  The text
+before a list tells which list of the file is meant, and the lines around it if the file has several such lists.
+Otherwise the list is left as it is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from rapidfuzz import fuzz
+
+from apply_service.text.lines import leading
 from apply_service.text.markers import is_marker
 
 MAX_DEPTH = 50
@@ -23,11 +27,26 @@ MAX_CHARACTERS = 200_000
 """The most characters of the file and the snippet together; longer texts are left as they are."""
 HASH = frozenset(("python", "ruby", "yaml", "toml", "shell", "bash", "elixir", "perl", "r"))
 """Languages in which a comment begins with #."""
+DASHES = frozenset(("sql", "lua", "haskell", "elm"))
+"""Languages in which a comment begins with two dashes."""
 PAIRS = {"(": ")", "[": "]", "{": "}"}
 DOTS = ("...", "\u2026")
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|#[^\n]*", re.DOTALL)
-_KEY = re.compile(r"(?:\.\.\.)?[\"']?([\w$.@/-]+)[\"']?\s*\??\s*(?:[:=](?!=)|$)")
-_ENTRY = re.compile(r"(?:\.\.\.[\w$.]+|[\"']?[\w$.@/-]+[\"']?\s*(?::(?!=).*)?|\[[^\]]*\]\s*:.*)$", re.DOTALL)
+_COMMENT = re.compile(r"/\*.*?\*/|(?://|#|--)[^\n]*", re.DOTALL)
+_DOTS_LINE = re.compile(r"(?:\.\.\.|…)[ \t]*\n")
+_NAME = r"(?:\"[^\"\n]+\"|'[^'\n]+'|[\w$.@/-]+)"
+_KEY = re.compile(rf"(?:\.\.\.)?({_NAME})\s*\??\s*(?:[:=](?!=)|$)")
+_ENTRY = re.compile(rf"(?:\.\.\.[\w$.]+|{_NAME}\s*(?::(?!=).*)?|\[[^\]]*\]\s*:.*)$", re.DOTALL)
+BARE = (
+    re.compile(r"^[ \t]*from[ \t]+[\w.]+[ \t]+import(?P<body>[ \t][^(\n]*)(?P<end>$)", re.MULTILINE),
+    re.compile(r"^[ \t]*select(?P<body>\s[^;]*?\s)(?P<end>from)\b", re.MULTILINE | re.IGNORECASE),
+    re.compile(
+        r"^[ \t]*(?:transition|font-family|will-change|background-image|box-shadow):(?P<body>[^;{}]*)(?P<end>;)",
+        re.MULTILINE,
+    ),
+)
+"""Lists without brackets: names that a line imports, columns of a query, and values of a style."""
+MIN_LEAD = 0.15
+"""How much better the lines around a list must fit it than those around any other list with the same text before."""
 
 
 class Bracket(NamedTuple):
@@ -46,9 +65,15 @@ class ListEntry(NamedTuple):
     text: str
 
     @property
+    def has_value(self) -> bool:
+        """Whether the entry is a name with a value."""
+        match = _KEY.match(self.text)
+        return match is not None and match.end() < len(self.text)
+
+    @property
     def name(self) -> str:
         match = _KEY.match(self.text)
-        return match[1] if match is not None else " ".join(self.text.split())
+        return match[1].strip("\"'") if match is not None else " ".join(self.text.split())
 
 
 def expand_lists(original: str, update: str, language: str | None) -> str:
@@ -59,7 +84,7 @@ def expand_lists(original: str, update: str, language: str | None) -> str:
     for _ in range(MAX_LISTS):
         open_lists = list(_open_lists(update, language))
         if open_lists and not owners:
-            for one in _brackets(original, language):
+            for one in _lists(original, language):
                 owners.setdefault(_owner(original, one), []).append(one)
         change = next(_changes(original, owners, update, open_lists), None)
         if change is None:
@@ -71,7 +96,7 @@ def expand_lists(original: str, update: str, language: str | None) -> str:
 
 def _open_lists(update: str, language: str | None) -> Iterator[tuple[Bracket, list[ListEntry | None]]]:
     """Yield the lists of the snippet that leave out entries, with their parts."""
-    for bracket in _brackets(update, language):
+    for bracket in _lists(update, language):
         parts = _parts(update, bracket, language)
         is_open = any(entry is None or _is_left_out(entry.text) for entry in parts)
         if is_open and not _is_subscript(update, bracket):
@@ -84,13 +109,45 @@ def _changes(
     update: str,
     open_lists: Iterable[tuple[Bracket, Sequence[ListEntry | None]]],
 ) -> Iterator[tuple[Bracket, str]]:
-    """Yield each open list that the text before it names, and its complete content.  `owners`: the file's lists by
-    that text."""
+    """Yield each open list that has its list in the file, and its complete content.  `owners`: the file's lists by the
+    text before them."""
     for bracket, parts in open_lists:
-        meant = owners.get(_owner(update, bracket), ())
-        text = _written_out(original, meant[0], update, bracket, parts) if len(meant) == 1 else None
-        if text is not None:
+        meant = _meant(original, owners.get(_owner(update, bracket), ()), update, bracket)
+        is_lines = "\n" in update[bracket.start : bracket.end]
+        text = None if meant is None else _written_out(original, meant, parts, is_lines=is_lines)
+        if text is not None and text != update[bracket.start + 1 : bracket.end]:
             yield bracket, text
+
+
+def _meant(original: str, lists: Sequence[Bracket], update: str, bracket: Bracket) -> Bracket | None:
+    """Return the one list that stands between lines like those of the snippet's list.
+
+    The result is None if several do, or if nothing but its bracket stands before it.
+    """
+    if len(lists) < 2 or len(_owner(update, bracket)) == 1:
+        return lists[0] if len(lists) == 1 else None
+    around = _surroundings(update, bracket)
+    scores = []
+    for one in lists:
+        pairs = [(a, b) for a, b in zip(around, _surroundings(original, one), strict=True) if a]
+        scores.append(sum(fuzz.ratio(a, b) for a, b in pairs) / 100)
+    first, second, *_ = sorted(scores, reverse=True)
+    return lists[scores.index(first)] if first - second >= MIN_LEAD else None
+
+
+def _surroundings(text: str, bracket: Bracket) -> list[str]:
+    """Return the rest of the list's last line, the lines above and below, and the line that holds it.
+
+    A line is empty if there is none, or if it is a marker.
+    """
+    lines = text.split("\n")
+    first, last = text.count("\n", 0, bracket.start), text.count("\n", 0, bracket.end)
+    tail = text[bracket.end :].partition("\n")[0]
+    above = next((line for line in reversed(lines[:first]) if line.strip()), "")
+    below = next((line for line in lines[last + 1 :] if line.strip()), "")
+    depth = len(leading(lines[first]))
+    holder = next((line for line in reversed(lines[:first]) if line.strip() and len(leading(line)) < depth), "")
+    return ["" if is_marker(line) else line.strip() for line in (tail, above, below, holder)]
 
 
 def _brackets(text: str, language: str | None) -> Iterator[Bracket]:
@@ -114,13 +171,29 @@ def _brackets(text: str, language: str | None) -> Iterator[Bracket]:
         at += 1
 
 
+def _lists(text: str, language: str | None) -> Iterator[Bracket]:
+    """Yield the pairs of brackets, and the lists without brackets."""
+    inside = list(_brackets(text, language))
+    yield from inside
+    for pattern in BARE:
+        for found in pattern.finditer(text):
+            start, end = found.span("body")
+            commas = [at for at in range(start, end) if text[at] == "," and not _is_within(inside, start, at)]
+            yield Bracket(start - 1, end, tuple(commas), False)
+
+
+def _is_within(brackets: Sequence[Bracket], start: int, at: int) -> bool:
+    """Tell whether a bracket that opens after `start` encloses `at`."""
+    return any(start <= one.start < at < one.end for one in brackets)
+
+
 def _past_quoted(text: str, at: int, language: str | None) -> int:
     """Return the offset after the string or comment that begins at `at`; `at` itself if none begins there."""
     sign, two = text[at], text[at : at + 2]
     if two == "/*":
         end = text.find("*/", at + 2)
         return len(text) if end < 0 else end + 2
-    if two == "//" or (sign == "#" and language in HASH):
+    if two == "//" or (sign == "#" and language in HASH) or (two == "--" and language in DASHES):
         end = text.find("\n", at)
         return len(text) if end < 0 else end
     if sign not in "\"'`" or (sign == "'" and text[at - 1 : at].isalnum()):
@@ -159,6 +232,9 @@ def _parts(text: str, bracket: Bracket, language: str | None) -> list[ListEntry 
         while (comment := _COMMENT.match(body)) is not None and _is_mark(comment[0], language):
             parts.append(None)
             body = body[comment.end() :].strip()
+        while (dots := _DOTS_LINE.match(body)) is not None:
+            parts.append(None)
+            body = body[dots.end() :].strip()
         if body in DOTS:
             parts.append(None)
         elif body:
@@ -188,25 +264,32 @@ def _is_mark(comment: str, language: str | None) -> bool:
     """Tell whether a comment stands for entries that stay."""
     if comment.startswith("#") and language not in HASH:
         return False
-    core = comment.strip("/*# \n\t")
+    core = comment.strip("/*#- \n\t")
     return core.startswith(DOTS) or is_marker(comment)
 
 
-def _written_out(
-    original: str, own: Bracket, update: str, bracket: Bracket, parts: Sequence[ListEntry | None]
-) -> str | None:
-    """Return the content of the snippet's list with the file's entries; None if the list can stay as it is, or if
-    the entries can't be told."""
+def _written_out(original: str, own: Bracket, parts: Sequence[ListEntry | None], *, is_lines: bool) -> str | None:
+    """Return the content of the snippet's list with the file's entries.
+
+    The result is None if it says nothing new, or if the entries can't be told.  `is_lines`: the snippet's list takes
+    several lines.
+    """
     segments = _segments(original, own)
     known = _known_entries(original, own, segments)
-    texts = {entry.text for entry in known}
+    texts, names = {entry.text for entry in known}, {entry.name for entry in known}
     # A line without new entries is only a shortened line of the file.
     says_something = any(part is not None and part.text not in texts for part in parts)
     merged = _merged(known, parts) if known and says_something else None
+    if merged is None:
+        return None
     ends_with_comma = not segments[-1].strip()
-    is_lines = "\n" in update[bracket.start : bracket.end]
-    if merged is None or (is_lines and (ends_with_comma or merged[-1] == known[-1])):
-        return None  # whole lines are merged as lines, where no comma is missing
+    new = [part for part in parts if part is not None and part.name not in names]
+    if is_lines and any(part.lead != known[0].lead for part in new):
+        return None  # the brackets hold more than this list: a marker runs over others
+    is_behind = len(parts) > 1 and parts[-1] in new and parts[-2] is None and new[-1].has_value
+    is_behind = is_behind and not any("\n" in entry.text for entry in known)
+    if is_lines and not is_behind and (ends_with_comma or merged[-1] == known[-1]):
+        return None  # lines are merged as lines, where no comma is missing and none looks like a new form of the last
     tail = segments[-1] if ends_with_comma else segments[-1][len(segments[-1].rstrip()) :]
     text = ",".join(entry.lead + entry.text for entry in merged)
     return text + ("," if ends_with_comma else "") + tail
@@ -225,9 +308,8 @@ def _merged(known: Sequence[ListEntry], parts: Sequence[ListEntry | None]) -> li
     at, is_free = 0, False
     for n, part in enumerate(parts):
         if part is None:
-            following = next((one for one in parts[n:] if one is not None), None)
-            place = -1 if following is None else _place(entries, following.name)
-            at, is_free = (place if place >= at else len(entries)), True
+            places = (_place(entries, one.name) for one in parts[n:] if one is not None)
+            at, is_free = next((place for place in places if place >= at), len(entries)), True
             continue
         place = _place(entries, part.name)
         if place < 0:

@@ -59,8 +59,10 @@ class Place(NamedTuple):
     """The row before which new lines go that have no quote."""
     score: float = 1.0
     """The share of a misquoted stretch that is found here."""
-    new: tuple[int | tuple[str, int], ...] | None = None
-    """The result for a misquoted stretch: rows of the file that stay, and new lines, each with its update line."""
+    new: tuple[int | tuple[str, int | None], ...] | None = None
+    """The result for a misquoted stretch: rows of the file that stay, and new lines, each with its line of the update.
+
+    `rows` are then the first and the last row of the stretch."""
 
     @property
     def start(self) -> int:

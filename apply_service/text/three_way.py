@@ -7,7 +7,7 @@ caller tells.  Works on sequences of texts: lines, or the words of a line.  No s
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -109,6 +109,22 @@ def only_misspells(quoted: str, text: str, new: str) -> bool:
     for a0, a1, b0, b1 in _diff_words(old, found):
         lost, gained = ([token for token in side if token.strip()] for side in (old[a0:a1], found[b0:b1]))
         if len(lost) != len(gained) or any(token in known for token in lost if token[0].isalnum() or token[0] == "_"):
+            return False
+    return True
+
+
+def accounts_for(quoted: str, text: str, new: str) -> bool:
+    """Tell whether the new text knows of all words in which the text differs from its quote.
+
+    It has the words that the quote lacks as often as the text has them, and those that the quote has instead no more
+    often.
+    """
+    old, found = _TOKEN.findall(quoted), _TOKEN.findall(text)
+    n_found, n_new = Counter(found), Counter(_TOKEN.findall(new))
+    for a0, a1, b0, b1 in _diff_words(old, found):
+        if any(token.strip() and n_new[token] < n_found[token] for token in found[b0:b1]):
+            return False
+        if any(token.strip() and n_new[token] > n_found[token] for token in old[a0:a1]):
             return False
     return True
 
