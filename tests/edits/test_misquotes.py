@@ -75,8 +75,9 @@ def followed(old: str, new: str, original: str = FILE) -> str | None:
             id="a word lost in the changed line",
         ),
         pytest.param(
-            "def first(path):\n    name = os.path.basename(path)\n    kind = name.rsplit(\".\")[-1]\n    return name, kind",
-            "def first(path):\n    name = os.path.basename(path)\n    kind = name.rsplit(\".\")[-1]\n    return kind\n",
+            "def first(path):\n    name = os.path.basename(path)\n    kind = name.rsplit('.')[-1]\n    return name, "
+            "kind",
+            "def first(path):\n    name = os.path.basename(path)\n    kind = name.rsplit('.')[-1]\n    return kind",
             "return name, kind", "return kind",
             id="a comment left out away from the change",
         ),
