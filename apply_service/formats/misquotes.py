@@ -313,21 +313,33 @@ class _Merge:
     def _gone(self, change: _Change) -> range | None:
         """Return the lines of the file that go; None if the file does not tell."""
         old = change.old
-        inside = [b for b in self.blocks if b.quoted.start < old.stop and old.start < b.quoted.stop]
-        beside = [b for b in self.blocks if not b.quoted and b.quoted.start in (old.start, old.stop)]
-        sides = [self._side_of(block, change) for block in beside]
-        edges = [b for b in self.blocks if {old.start, old.stop} & {b.quoted.start, b.quoted.stop}]
-        if None in sides or (inside and not old) or not all(block.is_clear for block in edges if block.quoted):
+        edges = [block for block in self.blocks if {old.start, old.stop} & {block.quoted.start, block.quoted.stop}]
+        sides = [self._side_of(block, change) for block in edges if not block.quoted]
+        if None in sides or not all(block.is_clear for block in edges if block.quoted):
             return None
         if not old:
-            at = next((b.found.stop for b in reversed(self.blocks) if b.quoted.stop <= old.start), 0)
-            return range(at, at) if sides != [False] else range(beside[0].found.start, beside[0].found.start)
+            return self._gap_of(old.start, edges, is_above=sides == [False])
+        inside = [block for block in self.blocks if block.quoted.start < old.stop and old.start < block.quoted.stop]
         if inside[0].quoted.start == old.start and inside[-1].quoted.stop == old.stop:
             return range(inside[0].found.start, inside[-1].found.stop)
-        if len(inside) > 1 or not inside[0].is_moved or change.new:
+        return None if change.new or len(inside) > 1 or not inside[0].is_moved else self._moved(inside[0], old)
+
+    def _gap_of(self, at: int, edges: Sequence[_Block], *, is_above: bool) -> range | None:
+        """Return the gap of the file that is gap `at` of the quote; None if it lies among moved lines.
+
+        `is_above`: it lies above the lines there that the quote leaves out.
+        """
+        if any(block.quoted.start < at < block.quoted.stop for block in self.blocks):
             return None
-        texts = [self.found.lines[k].strip() for k in inside[0].found]
-        rows = sorted(inside[0].found.start + texts.index(self.old.lines[k].strip()) for k in old)
+        left_out = next((block.found.start for block in edges if is_above and not block.quoted), None)
+        above = next((block.found.stop for block in reversed(self.blocks) if block.quoted.stop <= at), 0)
+        row = above if left_out is None else left_out
+        return range(row, row)
+
+    def _moved(self, block: _Block, old: range) -> range | None:
+        """Return the lines of a moved block that are these lines of the quote; None if they do not stand together."""
+        texts = [self.found.lines[k].strip() for k in block.found]
+        rows = sorted(block.found.start + texts.index(self.old.lines[k].strip()) for k in old)
         return range(rows[0], rows[-1] + 1) if rows == list(range(rows[0], rows[0] + len(old))) else None
 
     def _side_of(self, block: _Block, change: _Change) -> bool | None:

@@ -10,8 +10,9 @@ Otherwise the list is left as it is.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from rapidfuzz import fuzz
@@ -38,13 +39,19 @@ _KEY = re.compile(rf"(?:\.\.\.)?({_NAME})\s*\??\s*(?:[:=](?!=)|$)")
 _ENTRY = re.compile(rf"(?:\.\.\.[\w$.]+|{_NAME}\s*(?::(?!=).*)?|\[[^\]]*\]\s*:.*)$", re.DOTALL)
 BARE = (
     re.compile(r"^[ \t]*from[ \t]+[\w.]+[ \t]+import(?P<body>[ \t][^(\n]*)(?P<end>$)", re.MULTILINE),
-    re.compile(r"^[ \t]*select(?P<body>\s[^;]*?\s)(?P<end>from)\b", re.MULTILINE | re.IGNORECASE),
+    re.compile(r"^[ \t]*select(?P<body>\s[^;]{0,2000}?\s)(?P<end>from)\b", re.MULTILINE | re.IGNORECASE),
     re.compile(
-        r"^[ \t]*(?:transition|font-family|will-change|background-image|box-shadow):(?P<body>[^;{}]*)(?P<end>;)",
+        r"^[ \t]*(?:transition|font-family|will-change|background-image|box-shadow):(?P<body>[^;{}]{0,2000})(?P<end>;)",
         re.MULTILINE,
     ),
 )
 """Lists without brackets: names that a line imports, columns of a query, and values of a style."""
+MAX_ALIKE = 20
+"""Lists with the same text before them that are told apart."""
+MAX_AWAY = 100
+"""Lines between a list and those that it is told by."""
+MAX_COMPARED = 200
+"""Characters of such a line that are compared."""
 MIN_LEAD = 0.15
 """How much better the lines around a list must fit it than those around any other list with the same text before."""
 
@@ -76,17 +83,30 @@ class ListEntry(NamedTuple):
         return match[1].strip("\"'") if match is not None else " ".join(self.text.split())
 
 
+class _Lines:
+    """A text with its lines, and the offset of each."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = text.split("\n")
+        self.starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
+
+    def row(self, offset: int) -> int:
+        return bisect_right(self.starts, offset) - 1
+
+
 def expand_lists(original: str, update: str, language: str | None) -> str:
     """Return the snippet with all lists completed that leave out entries.  All texts have LF line ends."""
     if len(original) + len(update) > MAX_CHARACTERS or not any(sign in update for sign in (*DOTS, "/*", "//", "#")):
         return update
+    file = _Lines(original)
     owners: dict[str, list[Bracket]] = {}
     for _ in range(MAX_LISTS):
         open_lists = list(_open_lists(update, language))
         if open_lists and not owners:
             for one in _lists(original, language):
                 owners.setdefault(_owner(original, one), []).append(one)
-        change = next(_changes(original, owners, update, open_lists), None)
+        change = next(_changes(file, owners, _Lines(update), open_lists), None)
         if change is None:
             return update
         bracket, text = change
@@ -104,59 +124,62 @@ def _open_lists(update: str, language: str | None) -> Iterator[tuple[Bracket, li
 
 
 def _changes(
-    original: str,
+    file: _Lines,
     owners: Mapping[str, Sequence[Bracket]],
-    update: str,
+    update: _Lines,
     open_lists: Iterable[tuple[Bracket, Sequence[ListEntry | None]]],
 ) -> Iterator[tuple[Bracket, str]]:
     """Yield each open list that has its list in the file, and its complete content.  `owners`: the file's lists by the
     text before them."""
     for bracket, parts in open_lists:
-        meant = _meant(original, owners.get(_owner(update, bracket), ()), update, bracket)
-        is_lines = "\n" in update[bracket.start : bracket.end]
-        text = None if meant is None else _written_out(original, meant, parts, is_lines=is_lines)
-        if text is not None and text != update[bracket.start + 1 : bracket.end]:
+        meant = _meant(file, owners.get(_owner(update.text, bracket), ()), update, bracket)
+        shown = update.text[bracket.start + 1 : bracket.end]
+        text = None if meant is None else _written_out(file.text, meant, parts, is_lines="\n" in shown)
+        if text is not None and text != shown:
             yield bracket, text
 
 
-def _meant(original: str, lists: Sequence[Bracket], update: str, bracket: Bracket) -> Bracket | None:
+def _meant(file: _Lines, lists: Sequence[Bracket], update: _Lines, bracket: Bracket) -> Bracket | None:
     """Return the one list that stands between lines like those of the snippet's list.
 
-    The result is None if several do, or if nothing but its bracket stands before it.
+    The result is None if several do, if there are too many, or if nothing but its bracket stands before it.
     """
-    if len(lists) < 2 or len(_owner(update, bracket)) == 1:
+    if len(lists) < 2 or len(lists) > MAX_ALIKE or len(_owner(update.text, bracket)) == 1:
         return lists[0] if len(lists) == 1 else None
     around = _surroundings(update, bracket)
     scores = []
     for one in lists:
-        pairs = [(a, b) for a, b in zip(around, _surroundings(original, one), strict=True) if a]
+        pairs = [(a, b) for a, b in zip(around, _surroundings(file, one), strict=True) if a]
         scores.append(sum(fuzz.ratio(a, b) for a, b in pairs) / 100)
     first, second, *_ = sorted(scores, reverse=True)
     return lists[scores.index(first)] if first - second >= MIN_LEAD else None
 
 
-def _surroundings(text: str, bracket: Bracket) -> list[str]:
+def _surroundings(text: _Lines, bracket: Bracket) -> list[str]:
     """Return the rest of the list's last line, the lines above and below, and the line that holds it.
 
-    A line is empty if there is none, or if it is a marker.
+    A line is empty if there is none within MAX_AWAY lines, or if it is a marker.
     """
-    lines = text.split("\n")
-    first, last = text.count("\n", 0, bracket.start), text.count("\n", 0, bracket.end)
-    tail = text[bracket.end :].partition("\n")[0]
-    above = next((line for line in reversed(lines[:first]) if line.strip()), "")
-    below = next((line for line in lines[last + 1 :] if line.strip()), "")
-    depth = len(leading(lines[first]))
-    holder = next((line for line in reversed(lines[:first]) if line.strip() and len(leading(line)) < depth), "")
-    return ["" if is_marker(line) else line.strip() for line in (tail, above, below, holder)]
+    first, last = text.row(bracket.start), text.row(bracket.end)
+    tail = text.text[bracket.end : text.starts[last + 1] - 1]
+    before = [line for line in reversed(text.lines[max(0, first - MAX_AWAY) : first]) if line.strip()]
+    above = before[0] if before else ""
+    below = next((line for line in text.lines[last + 1 : last + 1 + MAX_AWAY] if line.strip()), "")
+    depth = len(leading(text.lines[first]))
+    holder = next((line for line in before if len(leading(line)) < depth), "")
+    return ["" if is_marker(line) else line.strip()[:MAX_COMPARED] for line in (tail, above, below, holder)]
 
 
 def _brackets(text: str, language: str | None) -> Iterator[Bracket]:
     """Yield the pairs of brackets outside of strings and comments, inner pairs first, up to one that is too deep."""
     waiting: list[tuple[int, list[int], bool]] = []
+    lone: dict[str, int] = {}  # quotes that no quote ends on their line, with the end of the line
     at = 0
     while at < len(text) and len(waiting) <= MAX_DEPTH:
         sign = text[at]
-        if (end := _past_quoted(text, at, language)) > at:
+        if at >= lone.get(sign, 0) and (end := _past_quoted(text, at, language)) > at:
+            if end == at + 1:
+                lone[sign] = (text.find("\n", at) + 1 or len(text) + 1) - 1
             at = end
             continue
         if sign in PAIRS:
@@ -173,18 +196,14 @@ def _brackets(text: str, language: str | None) -> Iterator[Bracket]:
 
 def _lists(text: str, language: str | None) -> Iterator[Bracket]:
     """Yield the pairs of brackets, and the lists without brackets."""
-    inside = list(_brackets(text, language))
-    yield from inside
+    yield from _brackets(text, language)
     for pattern in BARE:
         for found in pattern.finditer(text):
-            start, end = found.span("body")
-            commas = [at for at in range(start, end) if text[at] == "," and not _is_within(inside, start, at)]
-            yield Bracket(start - 1, end, tuple(commas), False)
-
-
-def _is_within(brackets: Sequence[Bracket], start: int, at: int) -> bool:
-    """Tell whether a bracket that opens after `start` encloses `at`."""
-    return any(start <= one.start < at < one.end for one in brackets)
+            depth, commas = 0, []
+            for at in range(*found.span("body")):
+                depth += (text[at] in "([{") - (text[at] in ")]}")
+                commas += [at] if text[at] == "," and depth == 0 else []
+            yield Bracket(found.start("body") - 1, found.end("body"), tuple(commas), False)
 
 
 def _past_quoted(text: str, at: int, language: str | None) -> int:
@@ -276,23 +295,31 @@ def _written_out(original: str, own: Bracket, parts: Sequence[ListEntry | None],
     """
     segments = _segments(original, own)
     known = _known_entries(original, own, segments)
-    texts, names = {entry.text for entry in known}, {entry.name for entry in known}
+    texts = {entry.text for entry in known}
     # A line without new entries is only a shortened line of the file.
     says_something = any(part is not None and part.text not in texts for part in parts)
     merged = _merged(known, parts) if known and says_something else None
-    if merged is None:
-        return None
     ends_with_comma = not segments[-1].strip()
-    new = [part for part in parts if part is not None and part.name not in names]
-    if is_lines and any(part.lead != known[0].lead for part in new):
-        return None  # the brackets hold more than this list: a marker runs over others
-    is_behind = len(parts) > 1 and parts[-1] in new and parts[-2] is None and new[-1].has_value
-    is_behind = is_behind and not any("\n" in entry.text for entry in known)
-    if is_lines and not is_behind and (ends_with_comma or merged[-1] == known[-1]):
-        return None  # lines are merged as lines, where no comma is missing and none looks like a new form of the last
+    lacks_comma = not ends_with_comma and merged is not None and merged[-1] != known[-1]
+    if merged is None or (is_lines and not _needs_lists(known, parts, lacks_comma=lacks_comma)):
+        return None
     tail = segments[-1] if ends_with_comma else segments[-1][len(segments[-1].rstrip()) :]
     text = ",".join(entry.lead + entry.text for entry in merged)
     return text + ("," if ends_with_comma else "") + tail
+
+
+def _needs_lists(known: Sequence[ListEntry], parts: Sequence[ListEntry | None], *, lacks_comma: bool) -> bool:
+    """Tell whether a list of whole lines can't be merged as lines.
+
+    It can't where a comma is missing, and where a new last line would pass for a new form of the file's last one.  It
+    has to be where an indentation tells that the brackets hold more than one list.
+    """
+    names = {entry.name for entry in known}
+    new = [part for part in parts if part is not None and part.name not in names]
+    if any(part.lead != known[0].lead for part in new):
+        return False
+    is_behind = len(parts) > 1 and parts[-1] in new and parts[-2] is None and new[-1].has_value
+    return lacks_comma or (is_behind and not any("\n" in entry.text for entry in known))
 
 
 def _known_entries(original: str, own: Bracket, segments: Sequence[str]) -> list[ListEntry]:
