@@ -23,7 +23,7 @@ rejections than 2 (docs/log.md)."""
 LONG_MATCH = 8
 """A match of this many tokens counts as long: it is almost sure."""
 NEAR_TOKENS = 16
-"""A match of fewer than MIN_MATCH tokens is trusted only this near, in tokens, behind the place of the output."""
+"""A match of fewer than MIN_MATCH tokens counts only within this many tokens after the place of the output."""
 BACKWARD_PENALTY = 3.0
 """The score that a match loses for going back in its source, because edits keep the order of the text."""
 TEXT_TAILS = (64, 32, 16, 8)
@@ -51,10 +51,10 @@ drafts from the predicted merge.
 MAX_REINDENTED_CHARS = 1500
 """How many characters of text are re-indented at a time: about one window."""
 KEPT_TOKENS = 16
-"""A re-indented block ends before this many tokens in a row that the predicted merge copies from the original, because
-these have the right indentation already."""
+"""A re-indented block ends before a run of this many tokens that the predicted merge copies from the original, because
+such text has the right indentation already."""
 MAX_LINE_TOKENS = 12
-"""The most tokens of a line that has only begun, with the line end before it, when its indentation is compared."""
+"""How many tokens at the end of the output are searched for the start of its last line."""
 BLANKS = " \t"
 
 
@@ -145,7 +145,7 @@ class Cursor:
 def indented_anew(line: str, known: str, written: str) -> str:
     """Return the line as the target will probably indent it, after it wrote the indentation `written` for `known`.
 
-    The line moves by the same number of characters.  If tabs become spaces or the reverse, its indentation is scaled.
+    The indentation changes by the same number of characters.  If tabs become spaces or the reverse, it is scaled.
     """
     indentation = indentation_of(line)
     width = len(indentation) + len(written) - len(known)
@@ -220,7 +220,7 @@ class CopyDrafter(LearningDrafter):
         return ("guess", cursor.advance(1)) if resumed is None else ("loose", resumed)
 
     def _follow(self, moved: Source) -> None:
-        """Move the predicted merge to the place aligned with `moved`; if that is the merge itself, move the others."""
+        """Move the predicted merge to the place aligned with `moved`.  If `moved` is the merge, move the others."""
         predicted = self._sources.get("predicted")
         if predicted is None:
             return
@@ -247,9 +247,10 @@ class CopyDrafter(LearningDrafter):
         return found
 
     def _resume(self, cursor: Cursor, output_tail: Sequence[int]) -> Cursor | None:
-        """Return a cursor that goes on in the line that the output has begun, if only the white space before it differs
-        from the source's.  None if anything else differs, or if the line can't be tokenised that way.  `output_tail`:
-        the output's last tokens.
+        """Return a cursor that continues the output's last line, if this differs from the source's only in indentation.
+
+        None if anything else differs, or if the line can't be tokenised that way.  `output_tail`: the output's last
+        tokens.
 
         Models indent snippets at another depth or width than the file, and the predicted merge may keep that.  One
         rejection shows how the target indents one line.  The lines after it are indented by the same shift, so that a

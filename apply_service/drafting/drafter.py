@@ -1,4 +1,4 @@
-"""Names drafters, chains them, and learns how likely their drafts are accepted.  The drafter `none` is here too.
+"""Names drafters, chains them, and learns how likely drafts are to be accepted.  The drafter `none` is here too.
 
 This is the one place that says which names are legal; pipeline, settings and `doctor` ask here.  A chain such as
 `merged_edit+suffix+draft_model` has at most one drafter of each kind.  The first kind copies from the sources, the
@@ -72,7 +72,7 @@ def check_drafter(name: str, *, has_draft_model: bool, head: str | None = None) 
 
 
 def open_drafter(name: str, context: DraftContext, constraint: Constraint | None = None) -> Drafter:
-    """Return the drafter with a legal name, for one request.  It also drafts the tokens that `constraint` determines.
+    """Return the drafter of a legal name, for one request.  It also drafts the tokens that `constraint` determines.
 
     The drafter `none` never drafts anything.
     """
@@ -179,7 +179,7 @@ Counts = tuple[float, float]
 
 
 class LearningDrafter:
-    """Base class of drafters that estimate, for each kind of draft, how likely a token is accepted.
+    """Base class of drafters that estimate, for each kind of draft, how likely a token is to be accepted.
 
     A kind is named for the source of the draft and for how surely it was found.  An estimate starts from the kind's
     prior.  Then it follows what the same target makes of such drafts, in this request and in others

@@ -69,7 +69,7 @@ class LookupDrafter(LearningDrafter):
         raise NotImplementedError
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """Return the tokens from the chosen place on.  If the text ends there too soon, they repeat."""
+        """Return the tokens from the chosen place on.  If the text ends there, they repeat, so a run can grow."""
         new = output_ids[self._n_known - self._n_before :]
         self._n_known += len(new)
         if self._n_known > len(self._ids):

@@ -1,6 +1,6 @@
 """Drafts with a smaller model that has the target's tokenizer.  The model writes in a session of its own.
 
-It chooses as the target does.  If the target samples, the model's noise is the same, because it depends only on seed,
+It chooses as the target does.  If the target samples, the model samples with the same noise: it depends only on seed,
 position and token.  The model's cache holds the prompt, the part of the output that it has read, and its own last
 draft.  A rejected draft is forgotten by rewinding.  The first `propose` opens the session and reads the prompt, so a
 chain spends nothing on the model as long as its other drafters are sure.

@@ -179,7 +179,7 @@ def walk(values: Sequence[object], *, everywhere: bool = False) -> Iterator[Argu
     """Yield the objects in the calls, an outer one before those inside it.
 
     Only the fields in `LISTS` and `INSIDE` are searched, or all fields with `everywhere`.  A list with texts is yielded
-    as an object, with the positions of its texts as names.
+    as an object with the positions of the texts as field names.
     """
     waiting: list[tuple[object, Arguments, int]] = [(value, Arguments("", None, {}), 0) for value in reversed(values)]
     while waiting:

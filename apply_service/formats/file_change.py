@@ -50,7 +50,7 @@ class PatchText(NamedTuple):
 
 
 def quotes_file(changes: Sequence[FileChange], reply: ReplyLines) -> bool:
-    """Tell whether the file has the lines that a hunk quotes, or is new like the file of a change that quotes none."""
+    """Tell whether the file has the lines that a hunk quotes.  A change that quotes nothing fits a new file."""
     for change in changes:
         # Ignore a hunk that changes nothing: code may have a line that looks like the header of a hunk.
         quotes = [hunk.old for hunk in change.hunks if hunk.quotes and hunk.old != hunk.new]
@@ -193,7 +193,7 @@ def _check_deletion(file: FileLines, change: FileChange, hunks: Sequence[QuotedH
 
     Raises MalformedEdit: a diff of git deletes the file without showing its lines.
     """
-    if not hunks and change.old_mode is not None and file.lines:  # as git does; V4A patches delete without hunks
+    if not hunks and change.old_mode is not None and file.lines:  # git refuses this too; V4A deletes without hunks
         raise MalformedEdit(
             f"the diff deletes {change.path} but does not show the lines that it removes",
             value=change.path,
@@ -206,9 +206,9 @@ def _check_deletion(file: FileLines, change: FileChange, hunks: Sequence[QuotedH
 
 
 def _with_found_context(hunk: QuotedHunk, file: FileLines, lines: Sequence[str]) -> QuotedHunk:
-    """Return the hunk; if its context lines came without their leading blank, with these lines as they were written.
+    """Return the hunk, with its context lines exactly as they were written if only that fits the file.
 
-    They are read that way only if the file then has the hunk's old lines.
+    Such lines came without their leading blank.
     """
     if not hunk.old or file.stands(hunk.old, Likeness.TRAILING):
         return hunk

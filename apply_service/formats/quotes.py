@@ -65,7 +65,7 @@ def _stands_once(text: str, quote: Sequence[str]) -> bool:
 
 
 def _join(changes: Sequence[tuple[int, ...]], grown: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
-    """Yield the changes, with those joined into one that have quotes which touch."""
+    """Yield the changes.  Those with quotes that touch are joined into one."""
     held: tuple[int, ...] | None = None
     held_stop = 0
     for change, (start, stop) in zip(changes, grown, strict=True):

@@ -1,4 +1,6 @@
-"""Reads search/replace blocks, which quote old text and give the new.  Aider, Cline, Roo, Void and Zed fence them so:
+"""Reads search/replace blocks, which quote the old text and give the new text.
+
+Their fences are those of Aider, Cline, Roo, Void and Zed:
 
     <<<<<<< SEARCH      ------- SEARCH      <<<<<<< ORIGINAL      <old_text line=12>
     old lines           old lines           old lines             old lines
@@ -6,9 +8,9 @@
     new lines           new lines           new lines             new lines
     >>>>>>> REPLACE     +++++++ REPLACE     >>>>>>> UPDATED       </new_text>
 
-A block inside a block is content, because files about this format hold such text.  Of several possible dividers, the
-one counts that leaves an old text which stands in the file; the others are content too.  If quotes are exact and
-unique, they determine the result.
+A block inside a block is content, because files about this format hold such text.  If several lines may be the divider,
+the right one is found by the file: it has the old text above that line.  The others are content too.  If quotes are
+exact and unique, they determine the result.
 """
 
 from __future__ import annotations
@@ -359,7 +361,7 @@ def _broken_end(lines: Sequence[str], marks: Mapping[int, Mark], at: int) -> int
 
 
 def _start_of_old(lines: Sequence[str], opening: int, stated: int | None) -> tuple[int, int | None]:
-    """Return the first line of the old text, and the line number that notes between it and the opening state."""
+    """Return the first line of the old text, and its line number if the opening or a note below it states one."""
     start = opening + 1
     while start < len(lines) and len(lines[start]) < MAX_MARK and (note := _LINE_NOTE.match(lines[start])):
         if note["which"] == "start":

@@ -192,9 +192,9 @@ def blanked(reply: ReplyLines, kept: Collection[int]) -> str:
 def apply_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
     """Return the file after its change.
 
-    Both texts are as they came.  `change` was read from `update` without line ends and byte-order mark.  The file may
-    have the quotes of the hunks byte for byte, with line ends and mark.  Then the added lines are taken byte for byte
-    too, as git does.  Otherwise line ends and mark are the file's.
+    Both texts are as they came.  `change` was read from `update` without line ends and byte-order mark.  If the file
+    has the quotes of the hunks byte for byte, with line ends and mark, the added lines are also taken byte for byte, as
+    git does.  Otherwise line ends and mark are the file's.
 
     Raises MalformedEdit, NeedsMoreContext: as `predict_change`.  Raises MalformedEdit: the byte-order mark would move
     or disappear.
@@ -206,7 +206,10 @@ def apply_change(original: str, update: str, change: FileChange, trust: Trust) -
 
 
 def _with_returns(change: FileChange, original: str, update: str) -> FileChange | None:
-    r"""Return the change with the `\r` of each line that has one; None if that adds nothing or does not fit the file."""
+    r"""Return the change with the `\r` of each line that has one.
+
+    None if neither text has a `\r` or a byte-order mark, or if the file does not have the old lines that way.
+    """
     if not ("\r" in original or "\r" in update or MARK in original or MARK in update):
         return None
     if "\n" not in update or ("\r" in original and "\n" not in original):
@@ -261,7 +264,7 @@ def _keeps_bom(written: Sequence[LineOp]) -> bool:
 def starts_diff(lines: Sequence[str], at: int) -> bool:
     """Tell whether a header of a diff stands at this line.
 
-    It is git's line, a pair of names, or a hunk's header with numbers in it or changes below it.
+    The header is git's line, a pair of names, or a hunk's header with numbers in it or changes below it.
     """
     line = lines[at]
     if line.startswith("diff --git "):
@@ -444,7 +447,7 @@ class _Section:
     def _says_move(self, old: str, new: str) -> bool:
         """Tell whether a header with two names says that the file moves.
 
-        Raises MalformedEdit: the section is only git's own line, so the diff may be cut short.
+        Raises MalformedEdit: the section shows neither a move nor a change, so the diff may be cut short.
         """
         if self._says & {"rename", "copy"}:
             return True
@@ -457,7 +460,7 @@ class _Section:
         return "git" in self._says
 
     def _told_modes(self) -> tuple[str | None, str | None]:
-        """Return the file's mode before and after; two times None for a regular file that keeps its mode.
+        """Return the file's mode before and after; (None, None) for a regular file that keeps its mode.
 
         Raises MalformedEdit: the diff gives only the old mode.
         """
@@ -468,7 +471,10 @@ class _Section:
 
 
 def _lacking(hunk: QuotedHunk, missing: tuple[int, int]) -> tuple[int, int]:
-    """Return how many old and new lines the last hunk lacks; (0, 0) if models miscount by as many."""
+    """Return how many old and new lines the last hunk lacks.
+
+    If it ends with context, up to MAX_MISCOUNT lines count as none, because models miscount.
+    """
     limit = 0 if hunk.lines and hunk.lines[-1].kind != "context" else MAX_MISCOUNT
     return missing if min(missing) >= 0 and max(missing) > limit else (0, 0)
 
@@ -555,7 +561,7 @@ class _Parser:
         )
 
     def _count_names(self, at: int) -> int:
-        """Return how many lines from here on name the file (`---`, `+++`).  One alone counts only right before a hunk."""
+        """Return how many lines from here on name the file (`---`, `+++`).  A lone one must stand above a hunk."""
         here, below = self._lines[at], self._lines[at + 1] if at + 1 < len(self._lines) else ""
         if here.startswith("--- ") and below.startswith("+++ "):
             return 2

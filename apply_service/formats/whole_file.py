@@ -95,7 +95,7 @@ def _wraps_all(fences: Sequence[Fence], lines: Sequence[str]) -> bool:
 
 
 def _page_fence(fences: Sequence[Fence], lines: Sequence[str], known: set[str], is_beside_code: bool) -> Fence | None:
-    """Return the fence around a page of text, if none has the page's name; None if the fences are the page's own."""
+    """Return the fence around a page of text; None if the fences are the page's own.  No fence names the page."""
     first, wraps_all = fences[0], _wraps_all(fences, lines)
     is_titled = first.language in PAGE_TITLES
     if wraps_all and is_titled:
