@@ -1,7 +1,8 @@
-"""Drafts copied from what the output is expected to repeat: the predicted merge, the original, the update.
+"""Drafts by copying what the output is expected to repeat: the predicted merge, the original, the update.
 
-After a rejection, the sources are searched for the longest suffix of the output, near the output's place in each
-(docs/drafting.md).  A drafter decides how fast the output comes, never what it is.
+A cursor follows the output through one source.  After a rejection, all sources are searched for the longest suffix of
+the output.  A match near the output's position in its source counts more (docs/drafting.md).  A drafter decides how
+fast the output comes, never what it is.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from apply_service.drafting.lookup import MAX_MATCH, agreement
 from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftSource
 
 MIN_MATCH = 3
-"""The fewest agreeing tokens that are trusted anywhere.  3 took 2-4% fewer rejections than 2 where the merge was wrong
-(docs/log.md)."""
+"""The fewest agreeing tokens that make a match anywhere in a source.  If the merge was wrong, 3 gave 2-4% fewer
+rejections than 2 (docs/log.md)."""
 LONG_MATCH = 8
-"""With so many agreeing tokens a match is sure."""
+"""A match of this many tokens counts as long: it is almost sure."""
 NEAR_TOKENS = 16
-"""A single agreeing token is trusted only within so many tokens after a source's position."""
+"""A match of fewer than MIN_MATCH tokens counts only within this many tokens after the place of the output."""
 BACKWARD_PENALTY = 3.0
-"""Edits are monotone: going back in a source costs this much more."""
+"""The score that a match loses for going back in its source, because edits keep the order of the text."""
 TEXT_TAILS = (64, 32, 16, 8)
-"""How many characters of the output to look for if no suffix of tokens matches, in this order."""
+"""If no suffix of tokens matches, this many last characters of the output are searched for, in this order."""
 SETTLED_TOKENS = 32
-"""A cursor that has agreed for so long counts as followed, however it was found."""
+"""A cursor that has agreed for this many tokens counts as "followed", however it was found."""
 PRIORS: dict[str, Counts] = {
     "start predicted": (2500.0, 0.5),
     "start": (400.0, 1.0),
@@ -39,17 +40,21 @@ PRIORS: dict[str, Counts] = {
     "loose": (8.0, 1.0),
     "guess": (0.5, 2.0),
 }
-"""The kinds of drafts, by how the cursor was found: by many or few agreeing tokens, loosely (one token near by, text,
-another indentation), or by a guess.  "start": nothing was found yet, the output has only begun.  "followed": the cursor
-has agreed for long.  Means measured on mined edits
-(docs/log.md)."""
+"""The prior of each kind of draft: accepted and rejected tokens.  The means were measured on mined edits (docs/log.md).
+
+The kind tells how the cursor was found.  "start": the output has only begun, so nothing was searched for.  "followed":
+the cursor has agreed for SETTLED_TOKENS.  "long" and "short": by many or few agreeing tokens.  "loose": by one token
+near by, by text, or by a line with another indentation.  "guess": nothing matched.  Kinds with "predicted" are for
+drafts from the predicted merge.
+"""
 
 MAX_REINDENTED_CHARS = 1500
-"""How much text is indented anew at a time: about one window."""
+"""How many characters of text are re-indented at a time: about one window."""
 KEPT_TOKENS = 16
-"""A shifted block ends where the predicted merge keeps so many tokens in a row of the original: these are right."""
+"""A re-indented block ends before a run of this many tokens that the predicted merge copies from the original, because
+such text has the right indentation already."""
 MAX_LINE_TOKENS = 12
-"""The most tokens that the indentation of a line may have."""
+"""How many tokens at the end of the output are searched for the start of its last line."""
 BLANKS = " \t"
 
 
@@ -58,8 +63,11 @@ def indentation_of(line: str) -> str:
 
 
 class Source:
-    """A text to copy from.  The output has reached `position` in it.  If the predicted merge wrongly leaves out lines
-    before that, the output has reached some place from `earliest` on."""
+    """A text to copy from.  The output has reached token `position` of it.
+
+    The predicted merge may wrongly leave out lines before that.  Then the output is farther back, but not before token
+    `earliest`.
+    """
 
     def __init__(self, given: DraftSource) -> None:
         self.name, self.text, self.ids, self.starts = given.name, given.text, given.ids, given.starts
@@ -72,8 +80,10 @@ class Source:
         self.position = self.earliest = position
 
     def token_at(self, char: int) -> tuple[int, int]:
-        """Return the first token that starts at this character or after it, and the character at which it starts.  A
-        line end may belong to the token before."""
+        """Return the first token that starts at this character or after it, and the character at which it starts.
+
+        A line end may be part of a token that starts before it.
+        """
         place = int(np.searchsorted(self.starts[:-1], char))
         return place, int(self.starts[place])
 
@@ -87,8 +97,8 @@ class Source:
 class Cursor:
     """What to draft: `prefix` from `n_used` on, then `source` from token `place` on.
 
-    The prefix is text of the source that was tokenised again, and perhaps indented in another way.  It begins at
-    character `prefix_char` of the source's text.
+    The prefix is text of the source that was tokenised again, and perhaps re-indented.  It begins at character
+    `prefix_char` of the source's text.
     """
 
     source: Source
@@ -108,7 +118,7 @@ class Cursor:
         return head + self.source.ids[self.place : self.place + room].tolist() if room else head
 
     def advance(self, n_tokens: int) -> Cursor:
-        """Return the cursor `n_tokens` later.  This also moves the source's position."""
+        """Return the cursor `n_tokens` later.  Once the prefix is used up, this also moves the source's position."""
         n_used = min(len(self.prefix), self.n_used + n_tokens)
         place = min(len(self.source), self.place + n_tokens - (n_used - self.n_used))
         if n_used == len(self.prefix):
@@ -116,7 +126,7 @@ class Cursor:
         return replace(self, place=place, n_used=n_used)
 
     def source_char(self, decode: Callable[[Sequence[int]], str]) -> int:
-        """Return the character of the source's text that comes next."""
+        """Return the index of the next character in the source's text."""
         text = self.source.text
         if not self.is_in_prefix:
             return int(self.source.starts[min(self.place, len(self.source))])
@@ -126,15 +136,17 @@ class Cursor:
             return at + len(last)
         for _ in above:
             at = text.find("\n", at) + 1 or len(text)
-        # The line's own indentation is not the one that was written.
+        # The output's indentation of this line may differ from the source's.
         line_end = text.find("\n", at) + 1 or len(text)
         content = last.lstrip(BLANKS)
         return at + len(indentation_of(text[at:line_end])) + len(content) if content else at
 
 
 def indented_anew(line: str, known: str, written: str) -> str:
-    """Return the line as a target is expected to indent it that indents `known` as `written`: moved by as much, or
-    scaled if tabs become spaces or the reverse."""
+    """Return the line as the target will probably indent it, after it wrote the indentation `written` for `known`.
+
+    The indentation changes by the same number of characters.  If tabs become spaces or the reverse, it is scaled.
+    """
     indentation = indentation_of(line)
     width = len(indentation) + len(written) - len(known)
     if known and written and ("\t" in known) != ("\t" in written):
@@ -144,8 +156,10 @@ def indented_anew(line: str, known: str, written: str) -> str:
 
 
 class CopyDrafter(LearningDrafter):
-    """Drafts from `names` of the sources, in that order of preference.  Those with the predicted merge have all three,
-    whose positions follow its alignment."""
+    """Drafts from the sources in `names`, the preferred one first.
+
+    A subclass with the predicted merge must name all three, because their positions move along the merge's alignment.
+    """
 
     names: tuple[str, ...] = ()
 
@@ -162,7 +176,7 @@ class CopyDrafter(LearningDrafter):
         self._n_seen = 0
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """Follows the output in the sources too, whichever drafter wrote it."""
+        """Follow the new output in the sources, whichever drafter proposed it, and return the tokens that come next."""
         written = list(output_ids[self._n_seen :])
         self._n_seen = len(output_ids)
         expected = self._cursor.peek(len(written))
@@ -182,13 +196,13 @@ class CopyDrafter(LearningDrafter):
         return self.draft(self._cursor.peek(limit), kind, name)
 
     def resume(self, tail: Sequence[int], limit: int) -> Sequence[int]:
-        """Return what a source has after these tokens, if enough of them stand there; moves nothing."""
+        """Return what follows these tokens in a source; empty if fewer than MIN_MATCH agree.  No position moves."""
         matches = [(*_best_match(one, tail[-MAX_MATCH:]), one) for one in self._sources.values()]
         _, place, n_tokens, source = max(matches, key=lambda match: match[0])
         return source.ids[place : place + limit].tolist() if n_tokens >= MIN_MATCH else []
 
     def _realign(self, cursor: Cursor, output_ids: Sequence[int]) -> tuple[str, Cursor]:
-        """Return the place to go on from after the target has left `cursor`, and how it was found."""
+        """Return how the next cursor was found, and that cursor, after the target has left `cursor`."""
         source, tail = cursor.source, list(output_ids[-MAX_MATCH:])
         if cursor.is_in_prefix:
             source.move_to(source.token_at(cursor.source_char(self._decode))[0])
@@ -206,14 +220,14 @@ class CopyDrafter(LearningDrafter):
         return ("guess", cursor.advance(1)) if resumed is None else ("loose", resumed)
 
     def _follow(self, moved: Source) -> None:
-        """Move the other sources to the places that are aligned with the position of `moved`."""
+        """Move the predicted merge to the place aligned with `moved`.  If `moved` is the merge, move the others."""
         predicted = self._sources.get("predicted")
         if predicted is None:
             return
         if moved is not predicted:
             predicted.move_to(int(np.searchsorted(self._alignment[moved.name], moved.position)))
             return
-        # The output may still want the lines that the merge drops before this line.
+        # The target may still write the lines that the merge drops before this line.
         newline = moved.text.rfind("\n", 0, int(moved.starts[moved.position]))
         line = min(moved.position, int(np.searchsorted(moved.starts[:-1], max(0, newline))))
         for name, places in self._alignment.items():
@@ -223,7 +237,7 @@ class CopyDrafter(LearningDrafter):
 
     @cached_property
     def _kept(self) -> dict[str, np.ndarray]:
-        """By source [n_predicted]: whether each token of the predicted merge is copied from that source."""
+        """Whether each token of the predicted merge is copied from a source: an array [n_predicted] per source."""
         predicted, found = self._sources["predicted"].ids, {}
         for name, places in self._alignment.items():
             other, here = self._sources[name].ids, places[:-1]
@@ -233,10 +247,12 @@ class CopyDrafter(LearningDrafter):
         return found
 
     def _resume(self, cursor: Cursor, output_tail: Sequence[int]) -> Cursor | None:
-        """Return the cursor after the start of a line that differs from the source's line only in white space.  None if
-        it differs otherwise, or can't be tokenised that way.  `output_tail`: the output's last tokens.
+        """Return a cursor that continues the output's last line, if this differs from the source's only in indentation.
 
-        Models write snippets at another depth or width than the file, and the predicted merge may keep that.  One
+        None if anything else differs, or if the line can't be tokenised that way.  `output_tail`: the output's last
+        tokens.
+
+        Models indent snippets at another depth or width than the file, and the predicted merge may keep that.  One
         rejection shows how the target indents one line.  The lines after it are indented by the same shift, so that a
         block costs one pass instead of one for each line.
         """
@@ -254,7 +270,7 @@ class CopyDrafter(LearningDrafter):
         n_content = len(line) - len(written)
         if indentation == written:
             return source.cursor_at(content + n_content)
-        # Some vocabularies give the last blank of an indentation to the word after it.
+        # Some vocabularies put the last blank of an indentation into the token of the next word.
         for expected in [written] if n_content else [written, written + " "]:
             shifted = self._shifted(source, line, line_start, content, expected)
             if shifted is not None:
@@ -262,8 +278,12 @@ class CopyDrafter(LearningDrafter):
         return None
 
     def _shifted(self, source: Source, line: str, line_start: int, content: int, expected: str) -> Cursor | None:
-        """Return the source's lines from `line_start` on, with the first one indented as `expected` and the others by
-        the same shift, after the `line` that the output has already.  The first line's text starts at `content`."""
+        """Return a cursor on the source's lines from `line_start` on, re-indented.  Their first line's text starts at
+        `content`.
+
+        The first line gets the indentation `expected`, and the others get the same shift.  The cursor stands behind
+        `line`, which the output has already.  None if no token ends there.
+        """
         text, indentation = source.text, source.text[line_start:content]
         end = line_start + MAX_REINDENTED_CHARS
         if source.name == "predicted":
@@ -284,8 +304,10 @@ class CopyDrafter(LearningDrafter):
         return None
 
     def _by_text(self, output_ids: Sequence[int]) -> Cursor | None:
-        """Find the output's last characters in a source's text, as token boundaries shift around an edit.  The rest of
-        that line is tokenised again, and the source's own tokens follow from the next line on."""
+        """Find the output's last characters in a source's text, because an edit may shift the token boundaries.
+
+        The rest of that line is tokenised again.  From the line end on, the source's own tokens follow.
+        """
         written = self._decode(output_ids[-2 * MAX_MATCH :])
         for n_chars in TEXT_TAILS:
             tail = written[-n_chars:]
@@ -305,8 +327,11 @@ class CopyDrafter(LearningDrafter):
 
 
 def _best_match(source: Source, tail: Sequence[int]) -> tuple[float, int, int]:
-    """Return the best match of a suffix of the output in a source: its score (the length less a penalty for the
-    distance from the source's position; 0 if no match is long enough), the place after it, and its length."""
+    """Return the best match of a suffix of the output in a source: its score, the place after it, and its length.
+
+    The score is the length, less a penalty for the distance from the source's position and for going back.  It is 0 if
+    no match is long enough.
+    """
     places = np.flatnonzero(source.ids == tail[-1])
     if not len(places):
         return 0.0, source.position, 0
@@ -322,18 +347,18 @@ def _best_match(source: Source, tail: Sequence[int]) -> tuple[float, int, int]:
 
 
 class Original(CopyDrafter):
-    """Plain speculative edits: the original file alone."""
+    """Copies from the original file alone: plain speculative edits."""
 
     names = ("original",)
 
 
 class OriginalSnippet(CopyDrafter):
-    """The original and the update, without a predicted merge."""
+    """Copies from the original and the update, without a predicted merge."""
 
     names = ("original", "update")
 
 
 class MergedEdit(CopyDrafter):
-    """The predicted merge, then the original, then the update: the default."""
+    """Copies from the predicted merge, then the original, then the update.  The default chain begins with it."""
 
     names = ("predicted", "original", "update")

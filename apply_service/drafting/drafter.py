@@ -1,8 +1,8 @@
-"""What all drafters share: their names, the learnt acceptance of their drafts, chains of them, and the drafter `none`.
+"""Names drafters, chains them, and learns how likely drafts are to be accepted.  The drafter `none` is here too.
 
 This is the one place that says which names are legal; pipeline, settings and `doctor` ask here.  A chain such as
-`merged_edit+suffix+draft_model` has at most one drafter of a kind: the first copies, the second repeats what stood
-before, the last writes what no text has.
+`merged_edit+suffix+draft_model` has at most one drafter of each kind.  The first kind copies from the sources, the
+second repeats earlier tokens, and the third writes new text.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from apply_service.registry import (
 )
 
 KINDS = (COPY_DRAFTERS, LOOKUP_DRAFTERS, NOVEL_DRAFTERS)
-"""The kinds of drafters, in the order in which a chain has them."""
+"""The kinds of drafters, in their order in a chain."""
 DRAFT_MODEL = "draft_model"
 CONSTRAINT = "constraint"
 """The source name of drafts that the constraint determines."""
 SURE = 0.9
-"""A chain asks its next drafter only if the first one expects less acceptance than this."""
+"""A chain asks its next drafter only if the first one expects a lower acceptance than this."""
 
 
 def drafter_names(*, has_draft_model: bool, head: str | None = None) -> Iterator[str]:
-    """Yield every legal name: of drafters alone, and of chains.  `head`: the one that the engine has."""
+    """Yield every legal name, of single drafters and of chains.  `head`: the name of the engine's head, if any."""
     missing = {*HEADS} - {head} | (set() if has_draft_model else {DRAFT_MODEL})
     yield NO_DRAFTS
     for parts in product(*(("", *kind) for kind in KINDS)):
@@ -44,10 +44,11 @@ def drafter_names(*, has_draft_model: bool, head: str | None = None) -> Iterator
 
 
 def check_drafter(name: str, *, has_draft_model: bool, head: str | None = None) -> None:
-    """
+    """Raise an error if this service has no drafter of that name.
+
     Raises:
-        UnknownDrafter: no such drafter or chain; names those there are.
-        UnsupportedParameter: it needs a draft model, and none is configured, or another head than the engine has.
+        UnknownDrafter: there is no such drafter or chain; the error lists the drafters.
+        UnsupportedParameter: the drafter needs a draft model or a head, and this service was started without it.
     """
     if name in drafter_names(has_draft_model=has_draft_model, head=head):
         return
@@ -71,7 +72,10 @@ def check_drafter(name: str, *, has_draft_model: bool, head: str | None = None) 
 
 
 def open_drafter(name: str, context: DraftContext, constraint: Constraint | None = None) -> Drafter:
-    """Return the drafter of a legal name, for one request whose output must obey `constraint`.  `none` never drafts."""
+    """Return the drafter of a legal name, for one request.  It also drafts the tokens that `constraint` determines.
+
+    The drafter `none` never drafts anything.
+    """
     opened: list[Drafter] = []
     for part in name.split("+"):
         opened.append(resolve(DRAFTERS, part)(context))
@@ -84,8 +88,11 @@ def open_drafter(name: str, context: DraftContext, constraint: Constraint | None
 
 
 class NoDraft:
-    """Drafts nothing.  With a padded engine it is the oracle of the lossless law, with `TorchEngine.plain` the baseline
-    of every speed-up."""
+    """Drafts nothing.
+
+    With a padded engine, its output is the one that all drafters must reproduce.  With `TorchEngine.plain`, it is the
+    baseline of every speed-up.
+    """
 
     def __init__(self, context: DraftContext | None = None) -> None: ...
 
@@ -100,10 +107,10 @@ class NoDraft:
 
 
 class Chain:
-    """Takes the draft of `first` if it is sure, else the one of both from which more tokens are expected.  So the
-    second writes only where the first has lost its way, and the first takes up again as soon as it knows it.
+    """Takes the draft of `first` if it is sure enough, else whichever of the two drafts has more expected tokens.
 
-    Both see the whole output in `propose`, so each observes only its own drafts.
+    So the second drafter writes only while the first has lost its place, and the first goes on as soon as it has found
+    it again.  Each drafter observes only its own drafts, because both see the whole output in `propose`.
     """
 
     def __init__(self, first: Drafter, second: Drafter) -> None:
@@ -133,10 +140,10 @@ class Chain:
 
 
 class Completed:
-    """As `drafter`, except where the constraint allows only one continuation: that is then the draft.
+    """Drafts like `drafter`, but if the constraint allows only one continuation, that is the draft.
 
-    Such tokens cost no pass of their own: they are verified in the window of the next decision.  The drafter does not
-    observe a draft that replaced its own.
+    Such tokens cost no pass of their own, because they are verified together with the target's next choice.  The
+    drafter does not observe a draft that replaced its own.
     """
 
     def __init__(self, drafter: Drafter, constraint: Constraint) -> None:
@@ -163,20 +170,21 @@ class Completed:
 
 # -- acceptance, learnt from what the target accepts -------------------------------------------------------------------
 PRIOR_TOKENS = 30.0
-"""A prior counts as at most so many tokens: what the target does outweighs it soon."""
+"""A prior counts as at most this many tokens, so that what the target does soon outweighs it."""
 KEPT = 0.95
-"""Share of a kind's earlier counts that each of its drafts leaves, so that an estimate follows the target both ways."""
+"""Each draft multiplies the earlier counts of its kind by this, so that an estimate can both rise and fall."""
 
 Counts = tuple[float, float]
-"""Accepted and rejected tokens, seen or assumed."""
+"""The numbers of accepted and of rejected tokens, seen or assumed."""
 
 
 class LearningDrafter:
-    """Base of drafters that estimate the acceptance of their drafts, by kind (source, and how surely it was found).
+    """Base class of drafters that estimate, for each kind of draft, how likely a token is to be accepted.
 
-    An estimate starts from the kind's prior and follows the drafts of this kind on the same target, those of other
-    requests included (`DraftContext.learnt`).  A short draft that is accepted counts too, so estimates recover.
-    `propose` returns what `draft` makes.
+    A kind is named for the source of the draft and for how surely it was found.  An estimate starts from the kind's
+    prior.  Then it follows what the same target makes of such drafts, in this request and in others
+    (`DraftContext.learnt`).  Short drafts count too when they are accepted, so a low estimate can recover.  `propose`
+    of a subclass returns what `draft` makes.
     """
 
     def __init__(self, context: DraftContext, priors: Mapping[str, Counts]) -> None:
@@ -185,7 +193,7 @@ class LearningDrafter:
         self._drafted_kind = ""
 
     def expected(self, kind: str) -> float:
-        """Return the probability that a token of such a draft is accepted if those before it were."""
+        """Return the probability that a token of such a draft is accepted, if all tokens before it were."""
         accepted, rejected = self._priors[kind]
         weight = min(1.0, PRIOR_TOKENS / (accepted + rejected))
         seen_accepted, seen_rejected = self._learnt.get(self._key(kind), (0.0, 0.0))
@@ -201,10 +209,14 @@ class LearningDrafter:
         return Draft(ids, self.expected(kind), source) if ids else EMPTY_DRAFT
 
     def begin(self, session: Session) -> None:
-        """Need nothing of the target."""
+        """Do nothing: these drafters need nothing of the target."""
 
     def observe(self, verification: Verification) -> None:
-        """Count a cut draft as rejected only if the target chose another token than the draft's next one."""
+        """Count what the target made of the last draft.
+
+        The pass may have had room for only a part of it.  A draft that was cut counts as rejected only if the target
+        chose another token than the draft's next one.
+        """
         drafted, self._drafted = self._drafted, ()
         if drafted:
             n_accepted = min(verification.n_accepted, len(drafted))
@@ -214,7 +226,7 @@ class LearningDrafter:
             self._learnt[key] = KEPT * accepted + n_accepted, KEPT * rejected + is_rejected
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing: there is nothing to free."""
 
 
 def expected_tokens(draft: Draft) -> float:
@@ -226,7 +238,7 @@ def expected_tokens(draft: Draft) -> float:
 
 
 def worthwhile_length(acceptance: float, least: float, limit: int) -> int:
-    """Return how many tokens to draft so that the chance to reach and accept each is at least `least`."""
+    """Return how many tokens to draft, so that each is reached and accepted with at least the probability `least`."""
     n_tokens, reached = 0, acceptance
     while n_tokens < limit and reached >= least:
         n_tokens, reached = n_tokens + 1, reached * acceptance

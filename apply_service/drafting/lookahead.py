@@ -1,9 +1,9 @@
-"""Drafts from what the target itself has guessed: n-grams of earlier passes.
+"""Drafts from the target's own guesses, kept as n-grams of earlier passes.
 
-A pass over a rejected draft is not lost.  Behind the rejected token stand the target's choices after words that did not
-come: they are often right some tokens later.  Each pass adds them to a table of n-grams, from which the next draft is
-read.  This is lookahead decoding (Fu et al. 2024) without its second branch: our window is one chain, whose tail takes
-the part of the Jacobi iteration.
+A pass over a rejected draft is not lost, because the target has also chosen a token after each rejected one.  These
+choices are guesses, and are often right some tokens later.  Each pass adds them to a table of n-grams, and the next
+draft is read from that table.  This is lookahead decoding (Fu et al. 2024) without its second branch: our window is one
+chain, and its tail does the Jacobi iteration.
 """
 
 from __future__ import annotations
@@ -14,22 +14,25 @@ from apply_service.drafting.drafter import Counts, LearningDrafter
 from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, Verification
 
 LONGEST = 3
-"""The most tokens that tell which one follows."""
+"""The most tokens by which the next token is looked up."""
 N_DRAFTED = 12
-"""Tokens of a draft.  Those that are not accepted are guessed anew, and are so the next pass's n-grams."""
+"""The most tokens of a draft.  The target's new guesses after the rejected ones become n-grams for the next pass."""
 KIND = "lookahead"
 PRIORS: dict[str, Counts] = {f"{KIND} {n}": (float(n), 2.0) for n in range(LONGEST + 1)}
-"""By how many tokens told the first of the draft; 0: it is a bare guess."""
+"""The priors, by how many tokens matched when the draft's first token was looked up.  With 0 it is a mere guess."""
 
 
 class Lookahead(LearningDrafter):
-    """Chains the n-grams of this output and of the target's guesses; where none fits, takes the last pass's guess, or
-    the prompt's last tokens: the target's choices behind them are guesses as well."""
+    """Chains n-grams of this output and of the target's guesses.
+
+    If no n-gram fits, it drafts the last pass's guess, then the prompt's last tokens.  These need not be right, because
+    the target's choices after them are new guesses.
+    """
 
     def __init__(self, context: DraftContext) -> None:
         super().__init__(context, PRIORS)
         self._next: dict[tuple[int, ...], int] = {}
-        """Each n-gram's last token, by those before it."""
+        """The last token of each n-gram, by the tokens before it."""
         self._before = list(context.prompt_ids[-LONGEST:])
         self._start = list(context.prompt_ids[-N_DRAFTED:])
         self._fed: list[int] = []
@@ -51,7 +54,7 @@ class Lookahead(LearningDrafter):
         return self.draft(self._fed, f"{KIND} {n_known}", KIND)
 
     def observe(self, verification: Verification) -> None:
-        """Add what the target would say after each token of the draft, were it right."""
+        """Add what the target would choose after each rejected token of the draft, if that token were right."""
         choices = [*verification.choices, *verification.beyond]
         text = [*self._before, *self._fed]
         for i in range(verification.n_accepted + 1, len(choices)):
@@ -64,7 +67,7 @@ class Lookahead(LearningDrafter):
             self._next[tuple(text[-n:])] = token
 
     def _follow(self, text: Sequence[int]) -> tuple[int, int]:
-        """Return the token that followed the longest end of the text that is known, and that end's length; 0: none."""
+        """Return the length of the text's longest known suffix, and the token that followed it; (0, -1) if none is."""
         for n in range(min(LONGEST, len(text)), 0, -1):
             if (token := self._next.get(tuple(text[-n:]))) is not None:
                 return n, token

@@ -1,5 +1,5 @@
-"""Drafts from prompt and output, and from earlier outputs for the same file: if the last tokens occurred before, the
-draft is what followed them there."""
+"""Drafts what followed the last tokens when they occurred before: in the output, the prompt, or earlier outputs for the
+same file."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, TokenIds, 
 
 Positions = npt.NDArray[np.int64]
 MAX_MATCH = 32
-"""The most tokens that are compared."""
+"""The most tokens of a match that are compared."""
 LEAST_CHANCE = 0.005
-"""A draft ends where its next token is reached and accepted with less than this probability."""
+"""A draft ends before a token that would be reached and accepted with less than this probability."""
 NGRAM_PRIORS = {"1": (2.0, 2.0), "2": (5.0, 1.0), "4": (8.0, 1.0), "8": (20.0, 1.0)}
-"""By the length of the match, rounded down to a power of two; means measured on mined edits (docs/log.md)."""
+"""The priors by the length of the match, rounded down to a power of two.  The means were measured on mined edits
+(docs/log.md)."""
 SEVERAL = {"1": (0.4, 1.0), "2": (2.4, 1.6), "4": (2.8, 1.2), "8": (6.0, 1.0), "16": (12.0, 1.0), "32": (30.0, 1.0)}
 SOLE = {"1": (2.0, 1.3), "2": (6.5, 1.0), "4": (9.0, 1.0), "8": (14.0, 1.0), "16": (30.0, 1.0), "32": (50.0, 1.0)}
 SUFFIX_PRIORS = SEVERAL | {f"{length} sole": counts for length, counts in SOLE.items()}
-"""As above, and by whether only one token has followed the match so far."""
+"""The priors by the length of the match, and by whether the same token has followed it everywhere ("sole")."""
 
 
 def agreement(ids: TokenIds, places: Positions, tail: Sequence[int], longest: int = MAX_MATCH) -> Positions:
-    """Return, for every place of `tail[-1]` in `ids`: how many tokens up to and including it agree with `tail`, at most
-    `longest`.  Narrows the places token by token, without a loop over `ids`."""
+    """Return how many tokens up to and including each place agree with `tail`, at most `longest`.
+
+    `places` [n_places]: every place of `tail[-1]` in `ids`.  They are narrowed token by token, without a loop over
+    `ids`.
+    """
     lengths = np.ones(len(places), dtype=np.int64)
     rows = np.arange(len(places))
     for back in range(1, min(len(tail), longest)):
@@ -41,8 +45,10 @@ def agreement(ids: TokenIds, places: Positions, tail: Sequence[int], longest: in
 
 
 class LookupDrafter(LearningDrafter):
-    """Base class: continues from one of the places where the longest suffix of the text, of at most `longest` tokens,
-    occurred before."""
+    """Base class of drafters that continue from an earlier place of the text's longest suffix.
+
+    The suffix has at most `longest` tokens.  Each subclass has its own `priors` of the lengths of matches.
+    """
 
     longest: int
     priors: dict[str, Counts]
@@ -56,12 +62,14 @@ class LookupDrafter(LearningDrafter):
         self._ids[: self._n_before] = before
 
     def choose(self, starts: Positions) -> tuple[int, str]:
-        """Return the place to continue from, one of `starts` (rising, each after a match), and a note on the kind of
-        match."""
+        """Return the place to continue from, and a note that is added to the kind of draft.
+
+        `starts`: the possible places, in rising order, each right after a match.
+        """
         raise NotImplementedError
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """Return the tokens from the chosen place on, repeated if they end, so that a run can grow longer."""
+        """Return the tokens from the chosen place on.  If the text ends there, they repeat, so a run can grow."""
         new = output_ids[self._n_known - self._n_before :]
         self._n_known += len(new)
         if self._n_known > len(self._ids):
@@ -82,8 +90,10 @@ class LookupDrafter(LearningDrafter):
 
 
 class PromptLookup(LookupDrafter):
-    """Looks up an n-gram.  Copying goes forward, so it continues from the next place after that of the last draft, or
-    else from the last place."""
+    """Looks up an n-gram.
+
+    Copying goes forward, so it continues from the first match after the text copied last, or else from the last match.
+    """
 
     longest = 8
     priors = NGRAM_PRIORS
@@ -103,8 +113,12 @@ class PromptLookup(LookupDrafter):
 
 
 class Suffix(LookupDrafter):
-    """Looks up a suffix, and continues from its last place.  As in SuffixDecoding (Oliaro et al. 2024), the length of
-    the match and the number of tokens that followed it tell how much to draft; here within a single request."""
+    """Looks up a suffix, and continues from its last place.
+
+    As in SuffixDecoding (Oliaro et al. 2024), the length of the draft depends on the length of the match and on the
+    tokens that have followed it.  Ours has no tree of all requests: it looks into this one and the file's earlier
+    outputs.
+    """
 
     longest = MAX_MATCH
     priors = SUFFIX_PRIORS

@@ -1,9 +1,9 @@
-"""Drafts by a smaller model with the target's tokenizer, which writes in a session of its own.
+"""Drafts with a smaller model that has the target's tokenizer.  The model writes in a session of its own.
 
-It chooses as the target does, with the same noise where the target samples: seed, position and token are the same.
-Its cache holds the prompt, the part of the output that it has read, and its own last draft.  A rejected draft is
-forgotten by rewinding.  The first `propose` opens the session and reads the prompt, so that a chain spends nothing on
-it as long as its other drafter is sure.
+It chooses as the target does.  If the target samples, the model samples with the same noise: it depends only on seed,
+position and token.  The model's cache holds the prompt, the part of the output that it has read, and its own last
+draft.  A rejected draft is forgotten by rewinding.  The first `propose` opens the session and reads the prompt, so a
+chain spends nothing on the model as long as its other drafters are sure.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from apply_service.errors import ContextLimitExceeded
 from apply_service.protocols import DraftContext, Prefill, Session, TokenSet, Window
 
 MAX_DRAFTED = 16
-"""The most tokens of a draft.  Each costs a pass of the draft model."""
+"""The most tokens of a draft, each of which costs a pass of the draft model."""
 LEAST_CHANCE = 0.3
-"""A draft ends where its next token is reached and accepted with less than this probability."""
+"""A draft ends before a token that would be reached and accepted with less than this probability."""
 
 
 class DraftModel(WritingDrafter):
-    """Drafts nothing if the draft model has no room for the sequence.  The answer is then the same, but later."""
+    """Drafts what the draft model writes.
+
+    If that model has no room for the sequence, nothing is drafted: the answer is the same, but comes later.
+    """
 
     def __init__(self, context: DraftContext) -> None:
         super().__init__(context, DRAFT_MODEL, most=MAX_DRAFTED, least=LEAST_CHANCE)
@@ -34,7 +37,7 @@ class DraftModel(WritingDrafter):
         self._session: Session | None = None
         self._is_closed = False
         self._cached: list[int] = []
-        """The tokens in the cache from the prompt's last token on.  The first `_n_settled` belong to the output."""
+        """The cached tokens from the prompt's last one on.  The first `_n_settled` are those of prompt and output."""
         self._n_settled = 0
 
     def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
@@ -43,14 +46,14 @@ class DraftModel(WritingDrafter):
             try:
                 self._session = self._model.engine.open(context.prompt_ids, context.max_new_tokens + MAX_DRAFTED)
             except ContextLimitExceeded:
-                self._is_closed = True  # the target's context is the longer one
+                self._is_closed = True  # its context is shorter than the target's
         if self._session is None:
             return
         session, engine = self._session, self._model.engine
         longest = max(engine.pass_times) // engine.prefill_grain * engine.prefill_grain
         while session.n_pending:
             engine.step([Prefill(session, min(longest, session.n_pending))])
-        # Forget cached tokens that are not in the output, and read those that are missing: at least the last one.
+        # Forget cached tokens that the output lacks.  Then read the tokens that the cache lacks, at least the last one.
         written = [self._context.prompt_ids[-1], *output_ids]
         n_kept = self._n_settled
         while n_kept < min(len(self._cached), len(written) - 1) and self._cached[n_kept] == written[n_kept]:
@@ -61,7 +64,7 @@ class DraftModel(WritingDrafter):
         unread = written[n_kept:]
         for _ in range(n_tokens):
             if max(unread) >= self._model.n_vocab:
-                return  # one of the two lacks the ids beyond the vocabulary that they share
+                return  # one of the two models lacks the ids beyond their shared vocabulary
             unread = [self._read(session, unread)]
             if unread[0] < self._model.n_vocab:
                 yield unread[0]
@@ -74,8 +77,10 @@ class DraftModel(WritingDrafter):
             self._session = None
 
     def _read(self, session: Session, token_ids: Sequence[int]) -> int:
-        """Read `token_ids` into the cache, in windows whose choices are forced to them.  Returns the model's choice
-        after the last one."""
+        """Read `token_ids` into the cache, and return the model's choice after the last one.
+
+        The tokens are drafts in windows, and a mask for each forces the model to choose it.
+        """
         n_window = self._model.engine.max_draft + 1
         choice = -1
         for start in range(0, len(token_ids), n_window):

@@ -1,6 +1,7 @@
-"""What a target has written lately: the same edit asked again, or a like one, brings much of it again.
+"""Keeps what a target has written lately, because the same edit or a similar one brings much of it again.
 
-Kept by caller (the API key) and file, so that nobody's drafts, and so nobody's timing, tell what others have sent.
+The outputs are kept apart by caller (the API key) and file.  So a caller can't learn from drafts, or from their timing,
+what others have sent.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from collections.abc import Sequence
 
 OUTPUTS_PER_FILE = 3
 MAX_TOKENS = 2**19
-"""Of all outputs together: 4 MiB."""
+"""The most tokens of all outputs together; they take 4 MiB."""
 
 
 class RecentOutputs:
-    """The last outputs for each file of each caller.  The files least recently written are dropped first."""
+    """The last outputs for each file of each caller.  The file written least recently is dropped first."""
 
     def __init__(self, max_tokens: int = MAX_TOKENS) -> None:
         self._max_tokens = max_tokens
@@ -22,11 +23,11 @@ class RecentOutputs:
         self.n_tokens = 0
 
     def of(self, owner: str, path: str | None) -> tuple[Sequence[int], ...]:
-        """Return the outputs for a file, the oldest first.  Files without a name count as one."""
+        """Return the outputs for a file, the oldest first.  All files without a name count as one file."""
         return self._outputs.get((owner, path or ""), ())
 
     def keep(self, owner: str, path: str | None, output_ids: Sequence[int]) -> None:
-        """Add an output; one that is there already becomes the last."""
+        """Add an output as the last one.  If it is there already, it moves to the end."""
         key, ids = (owner, path or ""), tuple(output_ids)
         before = self._outputs.pop(key, ())
         kept = (*(one for one in before if one != ids), ids)[-OUTPUTS_PER_FILE:]

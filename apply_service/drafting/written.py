@@ -1,6 +1,6 @@
-"""Drafts that are written token after token, by a smaller model or inside the target's engine.
+"""Writes drafts token by token, with a smaller model or inside the target's engine.
 
-Each token costs something, so how many are written follows from what the target has accepted so far.
+Each token costs time, so the length of a draft depends on what the target has accepted so far.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ WRITTEN_PRIOR: Counts = (4.0, 1.0)
 
 
 class WritingDrafter(LearningDrafter):
-    """Base class: drafts what `write` returns, under the name `kind`.
+    """Base class of drafters that draft what their `write` yields, under the name `kind`.
 
-    A draft has at most `most` tokens.  It ends where its next token is reached and accepted with less than the
-    probability `least`: the share of a pass of the target that a token costs.  As soon as what is written leads back
-    into a source, that goes on in its place.
+    At most `most` tokens are written.  Writing ends before a token that would be reached and accepted with less than
+    the probability `least`, which is about the share of a target's pass that one token costs.  As soon as the written
+    tokens lead back into a source, the rest of the draft is copied from there.
     """
 
     def __init__(self, context: DraftContext, kind: str, *, most: int, least: float) -> None:
@@ -46,13 +46,15 @@ class WritingDrafter(LearningDrafter):
         return replace(draft, token_ids=[*drafted, *copied]) if copied else draft
 
     def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
-        """Yield at most `n_tokens` tokens that may follow; none if nothing can be said here."""
+        """Yield at most `n_tokens` tokens that may follow `output_ids`, possibly none."""
         raise NotImplementedError
 
 
 class HeadDrafter(WritingDrafter):
-    """Drafts what the head of the target's engine writes, once the prompt is read.  Raises UnsupportedParameter: the
-    target has none."""
+    """Drafts what the head of the target's engine writes, once the prompt is read.
+
+    Raises UnsupportedParameter: the target has no head.
+    """
 
     def __init__(self, context: DraftContext) -> None:
         head = context.head
@@ -70,7 +72,7 @@ class HeadDrafter(WritingDrafter):
     def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
         session = self._session
         if session is None or session.length < len(session.prompt_ids) - 1 + len(output_ids):
-            return iter(())  # the pass that reads the end of the prompt writes its first token too
+            return iter(())  # the pass that reads the end of the prompt also writes the first token
         if self._writer is None:
             self._writer = self._head.open(session, self._sampling)
         return self._writer.write(output_ids, n_tokens)

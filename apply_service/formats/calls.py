@@ -1,11 +1,11 @@
-"""Tool calls in a reply: the values that they hold, as JSON, as broken JSON, or in tags.
+"""Reads the tool calls in a reply: JSON, broken JSON, or tags.
 
     {"name": "edit", "arguments": {...}}           bare, fenced, in a list, with arguments as a JSON text of their own
     <invoke name="edit"><parameter name="path">a.py</parameter>...</invoke>
     <function=edit><parameter=path>a.py</parameter>...</function>
 
-Broken JSON is mended, never completed: what a text that is cut short would have said is not known.  Nothing here knows
-what an edit is.
+Broken JSON is mended.  JSON that is cut short is not, because nobody knows what its missing end would have said.
+Nothing here knows what an edit is.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from apply_service.text.fences import find_fences
 INSIDE = ("arguments", "input", "parameters", "args", "tool_calls", "function", "functionCall", "tool_input", "output")
 """Fields of a call that hold its arguments, or further calls."""
 LISTS = ("edits", "replacements", "changes", "operations", "operation", "files", "command")
-"""Fields of arguments that hold several edits, or one with a name of its own."""
+"""Fields of arguments that hold a list of edits, or one edit as an object."""
 PATHS = ("path", "file_path", "filePath", "target_file", "target_filepath", "filename", "file")
-"""Fields that name the file of all that they stand beside."""
+"""Fields that name the file of all other fields in their object."""
 MAX_DEPTH = 6
 MAX_MENDED = 1_000_000
-"""Characters of broken JSON that are mended."""
+"""The most characters of broken JSON that are mended."""
 _CALL = re.compile(r'<invoke name="(?P<name>[^"\n]*)">|<function=(?P<plain>[^>\n]*)>')
 _OPENING = re.compile(r"\s*(?:<(?:tool_call|function_calls)>\s*)?(?:<invoke name=|<function=|[{\[])")
 _END = re.compile(r"</invoke>|</function>")
@@ -36,11 +36,11 @@ _VALUE = re.compile(
     re.DOTALL,
 )
 _CUT = ("missed the closing", "missing the closing")
-"""What the library that mends says of a text that ends too early."""
+"""The words in the log of `json_repair` that mean: the text ends too early."""
 
 
 class Calls(NamedTuple):
-    """What a reply holds as calls."""
+    """The values of the calls in a reply."""
 
     values: tuple[object, ...] = ()
     is_mended: bool = False
@@ -51,9 +51,9 @@ class Arguments(NamedTuple):
     """An object somewhere in a call."""
 
     tool: str
-    """The name of the tool; "" where none is told."""
+    """The name of the tool; "" if the call has none."""
     path: str | None
-    """The file that the object names, or what is around it."""
+    """The file that the object names, or else the one that an object around it names."""
     fields: Mapping[str, object]
 
 
@@ -67,9 +67,9 @@ def opens_call(line: str) -> bool:
 
 
 def read_calls(text: str) -> Calls:
-    """Return the values of the calls in a text; none where it has none.
+    """Return the values of the calls in a text; empty if it has none.
 
-    Raises MalformedEdit: the text begins with a call in tags that has no end, or whose value holds such a tag itself.
+    Raises MalformedEdit: the text begins with a call, and a call in tags has no end or holds such a tag in a value.
     """
     if _CALL.search(text):
         try:
@@ -77,7 +77,7 @@ def read_calls(text: str) -> Calls:
         except MalformedEdit:
             if opens_call(text):
                 raise
-            return Calls()  # text of a file
+            return Calls()  # the tags are text of a file
     values: list[object] = []
     is_mended = False
     for body in _bodies(text):
@@ -90,7 +90,7 @@ def read_calls(text: str) -> Calls:
 
 
 def _bodies(text: str) -> list[str]:
-    """Return the texts that may be JSON: in fences, or else from the first line that opens a value on."""
+    """Return the texts that may be JSON: those in fences, or else everything from the first line that opens a value."""
     lines = text.split("\n")
     bodies = ["\n".join(lines[fence.opening + 1 : fence.closing]) for fence in find_fences(lines)]
     bodies = [body for body in bodies if opens_json(body)]
@@ -104,8 +104,10 @@ def _bodies(text: str) -> list[str]:
 
 
 def _read_json(text: str) -> tuple[list[object], str]:
-    """Return the JSON values that a text begins with, commas between them or not, and a value behind them that can't be
-    read."""
+    """Return the JSON values at the start of a text, and the rest from the first value that can't be read.
+
+    Commas may stand between the values.  The rest is empty if no further value begins there.
+    """
     decoder = json.JSONDecoder(strict=False)
     found: list[object] = []
     at = 0
@@ -122,11 +124,11 @@ def _read_json(text: str) -> tuple[list[object], str]:
 
 
 def _mend(text: str) -> object:
-    """Return the value that a broken JSON text means; None where it is cut short or can't be told."""
+    """Return the value that a broken JSON text means; None if the text is cut short or can't be mended."""
     end = max(text.rfind("}"), text.rfind("]")) + 1
     if not 0 < end <= MAX_MENDED or '"' in text[end:]:
         return None
-    from json_repair import repair_json  # not at the top: few replies are broken
+    from json_repair import repair_json  # imported here, because few replies are broken
 
     try:
         value, log = repair_json(text[:end], return_objects=True, logging=True)
@@ -137,7 +139,7 @@ def _mend(text: str) -> object:
 
 
 def _read_tags(text: str) -> Iterator[object]:
-    """Yield the calls that are written in tags."""
+    """Yield the calls that are written in tags.  Raises MalformedEdit: one has no end, or a value holds such a tag."""
     starts = list(_CALL.finditer(text))
     for call, after in zip(starts, [*starts[1:], None], strict=True):
         body = text[call.end() : len(text) if after is None else after.start()]
@@ -157,7 +159,7 @@ def _read_tags(text: str) -> Iterator[object]:
 
 
 def _value(text: str) -> object:
-    """Return a value in tags: the text without a line end on both sides; a list or an object, where it is JSON."""
+    """Return a value in tags: a list if it is a JSON list, else the text.  A line end around the value is left out."""
     if text.startswith("\n") and text.endswith("\n"):
         text = text[1:-1]
     if opens_json(text):
@@ -168,14 +170,17 @@ def _value(text: str) -> object:
 
 
 def _named(value: Mapping[str, object], around: Arguments) -> Arguments:
-    """Return an object of a call, with the tool and the file that it names, or else what is around it."""
+    """Return an object of a call with its tool and file: those that it names, or else those of the object around it."""
     tool, path = value.get("name"), next((text for name in PATHS if isinstance(text := value.get(name), str)), None)
     return Arguments(tool if isinstance(tool, str) else around.tool, path or around.path, value)
 
 
 def walk(values: Sequence[object], *, everywhere: bool = False) -> Iterator[Arguments]:
-    """Yield the objects in the calls, those in fields of other names only with `everywhere`; a list of texts as an
-    object whose fields have no names."""
+    """Yield the objects in the calls, an outer one before those inside it.
+
+    Only the fields in `LISTS` and `INSIDE` are searched, or all fields with `everywhere`.  A list with texts is yielded
+    as an object with the positions of the texts as field names.
+    """
     waiting: list[tuple[object, Arguments, int]] = [(value, Arguments("", None, {}), 0) for value in reversed(values)]
     while waiting:
         value, around, depth = waiting.pop()

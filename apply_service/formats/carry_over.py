@@ -1,7 +1,8 @@
-"""An edit of an earlier text carried over to what the file has become since: a three-way merge, never likeness.
+"""Carries an edit of an older text over to the present file, by a three-way merge.  Nothing is placed by similarity.
 
-Changes that touch each other are put together where their lines, words or list entries differ, with a doubt.  What
-remains is a conflict: an error with both sides, or markers in the file, as the caller asks.
+Changes of both sides that touch each other are combined if they concern different lines, words or list entries.  The
+result is then in doubt.  All other touching changes are conflicts.  As the caller asks, a conflict becomes an error
+with both sides, or is written into the file with markers.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from apply_service.text.three_way import MergePiece, merge_words, three_way
 from apply_service.types import Certainty, Failure, LikePlace, Prediction
 
 MAX_WORDS = 20
-"""Lines of a conflict that are merged word by word."""
+"""The most lines of a conflict that are merged word by word."""
 MAX_TOLD = 200
-"""Characters of a side that an error tells."""
+"""The most characters of a side that an error shows."""
 OURS, BASE, DIVIDER, THEIRS = "<<<<<<< file", "||||||| base", "=======", ">>>>>>> edit"
 
 
 def carry_over(base: str, edited: Prediction, newer: str, *, with_markers: bool = False) -> Prediction:
-    """Return the merge of `newer` with what the edit made of `base`.  All texts have LF line ends.
+    """Return the merge of `newer` with the changes that the edit made to `base`.  All texts have LF line ends.
 
-    Raises EditConflict: both changed the same lines; with `with_markers` these are written between conflict markers.
+    Raises EditConflict: both changed the same lines.  With `with_markers`, both sides are written between conflict
+    markers instead.
     """
     old, ours, theirs = (text.split("\n") for text in (base, newer, normalise(edited.text)))
     lines: list[str] = []
@@ -62,7 +64,7 @@ def carry_over(base: str, edited: Prediction, newer: str, *, with_markers: bool 
 
 
 def _place(piece: MergePiece) -> LikePlace:
-    """Return the lines of the file that a piece is about, or the one above which it stands."""
+    """Return the lines of the file that a piece is about.  If there are none, return the line below the piece."""
     first = piece.ours.start + 1
     return LikePlace(first, max(first, piece.ours.stop), 1.0)
 
@@ -72,7 +74,7 @@ def _name(place: LikePlace) -> str:
 
 
 def _settle(old: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> list[str] | None:
-    """Return both sides' changes of one stretch put together; None where they exclude each other."""
+    """Return the combined changes of both sides in one stretch; None if they exclude each other."""
     pieces = list(three_way(old, ours, theirs, touching=False))
     if all(piece.merged is not None for piece in pieces):
         return [line for piece in pieces for line in piece.merged or ()]
@@ -85,14 +87,16 @@ def _settle(old: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> l
 
 
 def _are_entries(lines: Sequence[str]) -> bool:
-    """Tell whether the lines are entries of one list, whose order says little: imports, or lines with a comma at the
-    end."""
+    """Tell whether the lines are entries of one list: imports, or lines that end with a comma.
+
+    The order of such entries says little.
+    """
     is_list = all(is_import(line) for line in lines) or all(line.rstrip().endswith(",") for line in lines)
     return is_list and len({indent_of(line) for line in lines}) == 1
 
 
 def _failure(number: int, piece: MergePiece, ours: Sequence[str], theirs: Sequence[str]) -> Failure:
-    """Return a conflict: what the edit has (`quoted`) and the file has (`found`)."""
+    """Return the report of a conflict, with the edit's lines (`quoted`) and the file's (`found`)."""
     place = _place(piece)
     return Failure(f"conflict {number}", (place,), "\n".join(theirs), "\n".join(ours), place.first)
 

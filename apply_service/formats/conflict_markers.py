@@ -1,4 +1,4 @@
-"""Conflict markers as an edit: the first side is old text, the second the new text in its place.
+"""Reads conflict markers as an edit: the first side is old text, the second the new text in its place.
 
     <<<<<<< ours
     old lines
@@ -7,9 +7,9 @@
     new lines
     >>>>>>> theirs
 
-Labels may be any or none.  Files hold such markers too: they are an edit only of a file that has none, and only where
-the file has the first side, or where nothing else stands in the reply.  A block with the words of a search/replace
-block is one.
+The labels may be any text, or missing.  A file may hold such markers itself.  So they are an edit only if the file has
+none, and if either the file has a first side or the reply holds nothing else of substance.  A block with the words of
+a search/replace block belongs to that format.
 """
 
 from __future__ import annotations
@@ -51,19 +51,21 @@ class Conflict(NamedTuple):
     label: str
     opening: int
     old_end: int
-    """The line that ends the first side: that of the base, or the divider."""
+    """The line that ends the first side: the base's mark, or else the divider."""
     divider: int
     closing: int
     path: str | None
-    """The file that a line above names."""
+    """The file that a line above the block names."""
 
 
 def read_conflicts(lines: Sequence[str], taken: Collection[int] = ()) -> list[Conflict]:
-    """Return the blocks of an update; `taken` lines are no marks.  Raises MalformedEdit: there is none, or one that is
-    not complete."""
+    """Return the blocks of an update; `taken` lines are no marks.
+
+    Raises MalformedEdit: there is no block, or one is not complete.
+    """
     found: list[Conflict] = []
     path: str | None = None
-    begun: dict[str, int] = {}  # the lines of the block that has begun, by what they are
+    begun: dict[str, int] = {}  # the marks of the block that has begun, by kind
     for at, line in enumerate(lines):
         kind = None if at in taken else _kind_of(line)
         if kind == "open" and not begun:
@@ -86,7 +88,7 @@ def read_conflicts(lines: Sequence[str], taken: Collection[int] = ()) -> list[Co
 
 
 def _kind_of(line: str) -> str | None:
-    """Return what mark the line is; "other" for one of a search/replace block."""
+    """Return the kind of mark that the line is, if it is one; "other" for a mark of a search/replace block."""
     if (mark := read_mark(line)) is not None and mark.kind != "divide":
         return "other"
     match = MARK.match(line.rstrip())
@@ -102,7 +104,7 @@ def _malformed(message: str, line: str) -> MalformedEdit:
 
 
 class FoundConflicts(Recognised):
-    """The conflicts in a reply; none where one of them is not complete."""
+    """The conflicts in a reply; none if one of them is not complete."""
 
     has_marks = True
 

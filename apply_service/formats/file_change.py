@@ -1,7 +1,7 @@
-"""One file's part of a diff or patch, and what it makes of that file's text.
+"""Holds one file's part of a diff or patch, and makes this change to the file's text.
 
-Diffs and patches are read into these (`unified_diff`, `v4a`); a request is about one file and picks its change, `patch`
-applies all of them.
+`unified_diff` and `v4a` read diffs and patches into such changes.  A request is about one file and picks its change;
+`patch` applies all of them.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ Action = Literal["create", "delete", "rename", "modify", "mode"]
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What happens to one file.  `path` is its name before (after, for a new one); empty where the edit names none."""
+    """What happens to one file.  `path` is its old name, or the name of a new file; empty if the edit names no file."""
 
     path: str
     action: Action = "modify"
     new_path: str | None = None
-    """Its name after, where that is another."""
+    """Its new name, if it gets one."""
     hunks: tuple[QuotedHunk, ...] = ()
     old_mode: str | None = None
     new_mode: str | None = None
     is_copy: bool = False
-    """A rename that leaves the old file where it is."""
+    """Whether the old file of a rename stays where it is."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -43,14 +43,14 @@ class FileChange:
 
 
 class PatchText(NamedTuple):
-    """The changes that a text tells, and its lines that are neither part of them nor usual around them."""
+    """The changes in a text, and its stray lines: those that are neither part of a change nor usual around one."""
 
     changes: tuple[FileChange, ...]
     strays: tuple[int, ...]
 
 
 def quotes_file(changes: Sequence[FileChange], reply: ReplyLines) -> bool:
-    """Tell whether the file has the lines that a hunk quotes, or is the new file of a change that quotes none."""
+    """Tell whether the file has the lines that a hunk quotes.  A change that quotes nothing fits a new file."""
     for change in changes:
         # Ignore a hunk that changes nothing: code may have a line that looks like the header of a hunk.
         quotes = [hunk.old for hunk in change.hunks if hunk.quotes and hunk.old != hunk.new]
@@ -60,8 +60,10 @@ def quotes_file(changes: Sequence[FileChange], reply: ReplyLines) -> bool:
 
 
 def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -> FileChange:
-    """Return the change of the file at `path`, or the only one.  A copy changes the file it makes, not the one it is
-    of. Raises MalformedEdit: several files, and `path` does not tell which."""
+    """Return the change of the file at `path`, or the only change.  A copy is a change of the file that it makes.
+
+    Raises MalformedEdit: there are several files, and `path` does not tell which is meant.
+    """
     mine = [change for change in changes if change.is_for(path)]
     mine = [change for change in mine if path in change.names] or mine
     mine = [change for change in mine if not change.is_copy or change.new_path == path] or mine
@@ -76,7 +78,7 @@ def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -
 
 
 def join_changes(changes: Sequence[FileChange]) -> FileChange:
-    """Return the changes of one file as one, its hunks numbered."""
+    """Return all changes of one file as one change with numbered hunks."""
     hunks = (hunk for change in changes for hunk in change.hunks)
     return replace(
         changes[0],
@@ -95,8 +97,11 @@ Part = TypeVar("Part", bound=_Named)
 
 
 def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list[Part]:
-    """Return the parts of an edit that are for the file at `path`; those that name no file are for any.  Raises
-    MalformedEdit: the parts name several files, and none is known to be this one."""
+    """Return the parts of an edit for the file at `path`.  A part without a name is for any file.
+
+    If the parts name one file at most, all are returned.  Raises MalformedEdit: they name several files, and none is
+    known to be this one.
+    """
     named = sorted({part.path for part in parts if part.path})
     if len(named) <= 1:
         if named and not is_same_file(named[0], path):
@@ -111,7 +116,7 @@ def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list
 
 
 def _tell_name(named: str, path: str | None, trust: Trust) -> None:
-    """Doubt an edit that names another file than the one at `path`; the same name in another folder is only noted."""
+    """Doubt an edit that names another file than the one at `path`.  If only the folders differ, note that."""
     if has_same_name(named, path):
         trust.note(f"the edit names the file {named}")
     else:
@@ -128,13 +133,16 @@ def _several_files(path: str | None, named: Sequence[str]) -> MalformedEdit:
 
 
 def predict_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
-    """Return the file after its change.  A deleted file has no text; its name and mode are told in the reasons.  Raises
-    MalformedEdit: creates what exists, or contradicts itself; NeedsMoreContext: a hunk has no place."""
+    """Return the file after its change.  A deleted file has no text.  The reasons report a new name or mode.
+
+    Raises MalformedEdit: the change creates a file that exists, or contradicts itself.  Raises NeedsMoreContext: a hunk
+    has no place.
+    """
     file, lines = FileLines(original), update.split("\n")
     hunks = [_with_found_context(hunk, file, lines) for hunk in change.hunks]
     if hunks and (last := hunks[-1]).lacking != (0, 0):
         lacks_blank = "\n" + "\n".join(last.old) + "\n\n" in f"\n{original}\n"
-        if last.lacking != (1, 1) or not lacks_blank:  # else only a blank line that the file has there
+        if last.lacking != (1, 1) or not lacks_blank:  # otherwise it only lacks a blank line, which the file has there
             trust.doubt(f"{last.label}: has fewer lines than its header says; the edit may be cut short")
     _note_headers(change, trust)
     if change.action == "create":
@@ -150,7 +158,7 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
 
 
 def _note_headers(change: FileChange, trust: Trust) -> None:
-    """Note what becomes of the file's name and mode."""
+    """Note that the file is deleted, moved or copied, or that its mode changes."""
     if change.action == "delete":
         trust.note("the edit deletes the file")
     if change.new_path is not None:
@@ -160,7 +168,10 @@ def _note_headers(change: FileChange, trust: Trust) -> None:
 
 
 def _created(original: str, change: FileChange, hunks: Sequence[QuotedHunk]) -> str:
-    """Return the text of the new file.  Raises MalformedEdit: there is a file, or lines that a new one can't have."""
+    """Return the text of the new file.
+
+    Raises MalformedEdit: the file already has text, or the edit has lines that a new file can't have.
+    """
     if original.strip():
         raise MalformedEdit(
             f"the edit creates {change.path}, but the file is not empty",
@@ -178,8 +189,11 @@ def _created(original: str, change: FileChange, hunks: Sequence[QuotedHunk]) -> 
 
 
 def _check_deletion(file: FileLines, change: FileChange, hunks: Sequence[QuotedHunk], trust: Trust) -> None:
-    """Doubt a deletion of other lines than the file has.  Raises MalformedEdit: git's header alone deletes it."""
-    if not hunks and change.old_mode is not None and file.lines:  # git says so too; V4A deletes without hunks
+    """Doubt a deletion of other lines than the file has.
+
+    Raises MalformedEdit: a diff of git deletes the file without showing its lines.
+    """
+    if not hunks and change.old_mode is not None and file.lines:  # git refuses this too; V4A deletes without hunks
         raise MalformedEdit(
             f"the diff deletes {change.path} but does not show the lines that it removes",
             value=change.path,
@@ -192,8 +206,10 @@ def _check_deletion(file: FileLines, change: FileChange, hunks: Sequence[QuotedH
 
 
 def _with_found_context(hunk: QuotedHunk, file: FileLines, lines: Sequence[str]) -> QuotedHunk:
-    """Return the hunk with the context read as it stands in the file, where its lines came without their leading
-    blank."""
+    """Return the hunk, with its context lines exactly as they were written if only that fits the file.
+
+    Such lines came without their leading blank.
+    """
     if not hunk.old or file.stands(hunk.old, Likeness.TRAILING):
         return hunk
     raw = (x._replace(text=lines[x.update_line]) if x.kind == "context" else x for x in hunk.lines)

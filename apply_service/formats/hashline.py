@@ -1,11 +1,12 @@
-"""Hashline edits: lines named by their number and a hash of their text, in the forms that tools have published.
+"""Reads hashline edits, which name lines by their number and a hash of their text.  Tools have published several forms:
 
     {"set_line": {"anchor": "6:a3", "new_text": ...}}            {"op": "replace", "pos": "6#QV", "lines": [...]}
     {"replace_lines": {"start_anchor": ..., "end_anchor": ...}}  {"src": "6:a3..9:f1", "dst": ...}
     {"insert_after": {"anchor": ..., "text": ...}}               replace 6:a3..9:f1  and lines with a + below it
 
-All edits of a call name lines of the file as it was read.  A hash that does not fit is a stale edit: nothing is sought
-by likeness.  Tools hash lines in different ways; the way under which the anchors fit is taken.
+A line number with its hash is an *anchor*.  All edits of a call name lines of the file as it was read.  If a hash does
+not fit, the edit is stale, and no similar lines are searched for.  Tools hash lines in different ways; the way that
+fits the anchors is taken.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ORDER = re.compile(
     r"(?P<op>set|replace|delete|insert after|insert before) "
     r"(?P<start>\d{1,9}[:#]\w{2,8})(?:\.\.=?(?P<end>\d{1,9}[:#]\w{2,8}))?:?\s*$"
 )
-"""A line of the form without JSON."""
+"""The first line of an edit in the form without JSON."""
 _ECHO = re.compile(r"\d{1,9}[:#][0-9A-Za-z]{2,8}\|")
 STARTS = ("anchor", "start_anchor", "start", "pos", "line", "start_line", "after_line", "before_line", "src")
 ENDS = ("end_anchor", "end", "end_line")
@@ -44,7 +45,7 @@ OPERATIONS = ("set_line", "replace_lines", "replace_line", "delete_lines", "inse
 LETTERS = "ZPMQVRWSNKTXJBYH"
 """The digits of hashes that are written in letters."""
 MIN_ANCHORS = 2
-"""Anchors that tell how a tool hashes lines, where it is not the usual way: one may fit by chance."""
+"""This many anchors prove that a tool hashes lines in an unusual way.  A single one may fit by chance."""
 
 
 class Anchor(NamedTuple):
@@ -59,7 +60,7 @@ class Anchor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineEdit:
-    """Lines in the place of others, or beside one."""
+    """New lines that replace others, or that go before or after one."""
 
     op: str
     """`replace`, `before` or `after`."""
@@ -70,7 +71,7 @@ class LineEdit:
 
     @property
     def rows(self) -> range:
-        """The rows of the file that go, or where the new ones come."""
+        """The rows of the file that are replaced; an empty range at the place of new lines if none are."""
         if self.op == "replace":
             return range(self.start.line - 1, self.end.line)
         return range(at := self.start.line - (self.op == "before"), at)
@@ -79,8 +80,8 @@ class LineEdit:
 def predict(original: str, update: str, about: EditContext) -> Prediction:
     """Return the original with all edits made to the lines that they name.
 
-    Raises MalformedEdit: there is no such edit, or two of them change the same lines; StaleBase: a line is not there,
-    or is another one than the edit names.
+    Raises MalformedEdit: there is no such edit, or two edits change the same lines.  Raises StaleBase: a named line is
+    not there, or has another hash.  Raises NeedsMoreContext: a text that a call also replaces has no single place.
     """
     found = read_edits(update)
     if not found.lines:
@@ -107,7 +108,7 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
 
 
 class FoundHashlines(Recognised):
-    """The edits of lines in a reply."""
+    """The hashline edits in a reply."""
 
     has_marks = True
 
@@ -137,7 +138,7 @@ recognise = FoundHashlines
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 class LineEdits(NamedTuple):
-    """What a reply holds: edits of lines, edits of text in the same calls, whether JSON was broken."""
+    """The edits of lines in a reply, those of text in the same calls, and whether the JSON was broken."""
 
     lines: tuple[LineEdit, ...] = ()
     others: tuple[Replacement, ...] = ()
@@ -145,7 +146,7 @@ class LineEdits(NamedTuple):
 
 
 def read_edits(text: str) -> LineEdits:
-    """Return the edits of lines that a reply tells; none where it tells none."""
+    """Return the edits of lines in a reply; empty if it has none.  Raises MalformedEdit: as `read_calls`."""
     if not re.search(r"\d[:#]\w\w", text):
         return LineEdits()
     if orders := tuple(_read_orders(text.split("\n"))):
@@ -159,7 +160,7 @@ def read_edits(text: str) -> LineEdits:
 
 
 def _read_orders(lines: Sequence[str]) -> Iterator[LineEdit]:
-    """Yield the edits of the form without JSON: an order, and new lines with a + below it."""
+    """Yield the edits in the form without JSON: each is an order, and below it new lines that begin with +."""
     for at, line in enumerate(lines):
         order = _ORDER.match(line) if line[:200].rstrip().endswith(":") or ".." in line or " " in line else None
         if order is None:
@@ -173,7 +174,7 @@ def _read_orders(lines: Sequence[str]) -> Iterator[LineEdit]:
 
 
 def _edit_of(call: Arguments) -> LineEdit | None:
-    """Return the edit that an object of a call tells in its own fields; None if it tells none."""
+    """Return the edit in the own fields of a call's object; None if they hold none."""
     fields: Mapping[str, object] = call.fields
     name = next((name for name in OPERATIONS if isinstance(fields.get(name), dict)), None)
     if name is not None:
@@ -184,7 +185,7 @@ def _edit_of(call: Arguments) -> LineEdit | None:
 
 
 def _edit(op: str, fields: Mapping[str, object], path: str | None) -> LineEdit | None:
-    """Return the edit with this operation; None where it names no line by its hash."""
+    """Return the edit with this operation; None if it names no line by its hash, or its new lines are not text."""
     told, ended = _text_under(fields, STARTS), _text_under(fields, ENDS)
     if "src" in fields:
         op, told, ended = _read_source(told)
@@ -198,19 +199,22 @@ def _edit(op: str, fields: Mapping[str, object], path: str | None) -> LineEdit |
 
 
 def _read_source(told: str) -> tuple[str, str, str]:
-    """Return what `a`, `a..b`, `a..` and `..b` stand for: the operation, the first line, the last."""
+    """Return the operation, the first line and the last line of a `src`.
+
+    `a` and `a..b` replace lines, `a..` inserts after a line, and `..b` before one.
+    """
     head, dots, tail = told.partition("..")
     op = "replace" if not dots or (head and tail) else "after" if head else "before"
     return op, head or tail, tail if head else ""
 
 
 def _text_under(fields: Mapping[str, object], names: Sequence[str]) -> str:
-    """Return the first text under one of the names; "" where there is none."""
+    """Return the first text under one of the names; "" if there is none."""
     return next((value for name in names if isinstance(value := fields.get(name), str)), "")
 
 
 def _rows(new: object) -> tuple[str, ...] | None:
-    """Return the new lines, which come as one text or as a list; None where they are neither."""
+    """Return the new lines, which come as one text or as a list; None if they are neither."""
     if not isinstance(new, str | list | None):
         return None
     rows = [str(row) for row in new] if isinstance(new, list) else normalise(new).split("\n") if new else []
@@ -223,7 +227,7 @@ def _anchor(text: str) -> Anchor | None:
 
 
 def _without_echo(new: Sequence[str], trust: Trust) -> Sequence[str]:
-    """Return the new lines without anchors that were copied in front of them."""
+    """Return the new lines without anchors, if all of them were copied with one."""
     if not new or not all(_ECHO.match(row) for row in new if row):
         return new
     trust.doubt("the new lines had anchors in front of them, which are left out")
@@ -232,7 +236,7 @@ def _without_echo(new: Sequence[str], trust: Trust) -> Sequence[str]:
 
 # -- hashes ------------------------------------------------------------------------------------------------------------
 def _hold_to_hashes(edits: Sequence[LineEdit], lines: Sequence[str], trust: Trust) -> None:
-    """Raise StaleBase where the file has not the lines that the edits name."""
+    """Raise StaleBase if the file does not have the lines that the edits name."""
     anchors = sorted({anchor for edit in edits for anchor in (edit.start, edit.end)})
     if past := [anchor for anchor in anchors if not 1 <= anchor.line <= len(lines)]:
         raise _stale(f"the file has no line {past[0].line}", past[0], f"{len(lines)} lines")
@@ -262,7 +266,7 @@ def _bare(line: str) -> bytes:
 
 
 def _xx32(data: bytes, seed: int = 0) -> int:
-    from xxhash import xxh32_intdigest  # not at the top: few edits name lines so
+    from xxhash import xxh32_intdigest  # imported here, because few edits name lines this way
 
     return int(xxh32_intdigest(data, seed=seed))
 
@@ -273,7 +277,11 @@ def usual_anchor(number: int, line: str) -> str:
 
 
 def _letters(anchor: Anchor, line: str) -> bool:
-    """Tell whether the hash is the one in letters, of the line without white space."""
+    """Tell whether the anchor has the line's hash in letters.
+
+    Tools leave out all white space of the line or only that at its end.  The seed may be the line's number, if the line
+    has no letters and digits.
+    """
     seed = 0 if any(map(str.isalnum, line)) else anchor.line
     sums = {_xx32(data, of) & 255 for data in (_bare(line), line.rstrip().encode()) for of in (0, seed)}
     return anchor.hash.upper() in {LETTERS[n >> 4] + LETTERS[n & 15] for n in sums}
@@ -287,7 +295,7 @@ def _fnv(data: bytes) -> int:
 
 
 def _hex(digest: Callable[[Anchor, str], str]) -> Callable[[Anchor, str], bool]:
-    """Return whether an anchor's hash is the beginning of this digest."""
+    """Return a function that tells whether an anchor's hash is the beginning of this digest."""
     return lambda anchor, line: len(anchor.hash) > 1 and digest(anchor, line).startswith(anchor.hash.lower())
 
 
@@ -307,4 +315,4 @@ WAYS: Sequence[Callable[[Anchor, str], bool]] = (
     _hex(lambda _, line: f"{_xx32(_bare(line)):08x}"),
     _hex(lambda anchor, line: _xx64(line.encode(), anchor.line)),
 )
-"""How tools hash a line: whether an anchor fits it.  The first two are usual."""
+"""The ways in which tools hash lines.  Each tells whether an anchor fits a line.  The first two ways are usual."""

@@ -1,9 +1,11 @@
-"""Hunks: the common form of search/replace blocks, diffs and patches.  A hunk keeps, removes and adds lines.
+"""Places hunks in a file and writes them.  A hunk keeps, removes and adds lines.
 
-Each format turns its text into hunks; `merge_hunks` finds the place of each and writes it.  A quote that occurs once
-leaves no choice.  Of several places the line number decides, then the scopes, then the hunks around it.  For a quote
-that is not found the search goes on for its result, which may be there already, and for similar lines.  Quoted lines
-that stay keep the file's wording, and new lines get the indentation of their place.
+Hunks are the common form of search/replace blocks, diffs and patches.  Each format turns its text into hunks, and
+`merge_hunks` finds the place of each and writes it.  The *quote* of a hunk is the lines that it keeps or removes.
+
+If the quote occurs once, there is no choice.  Among several places the stated line number decides, then the scopes,
+then the hunks around it.  If the quote is not found, the hunk's result is searched for, because the file may have it
+already, and then similar lines.  Kept lines have the file's wording, and new lines get the indentation of their place.
 """
 
 from __future__ import annotations
@@ -28,26 +30,26 @@ from apply_service.text.markers import is_marker
 from apply_service.types import Certainty, Failure, LineOp, Prediction
 
 MAX_SEARCHED = 20
-"""The most misquoted hunks that are searched for, because each search reads the whole file."""
+"""The most misquoted hunks that are searched for.  Each search reads the whole file."""
 MAX_LABELS = 5
-"""Hunks that an error names."""
+"""The most hunks that an error names."""
 LEAST_LIKE = 0.3
-"""The least likeness of a place that a failure names."""
+"""The least score of a place that a failure names."""
 MIN_TOLD = 4
-"""Letters and digits of a line that does not stand somewhere by chance."""
+"""A line with at least this many letters and digits does not stand somewhere by chance."""
 MIN_MADE = 2
-"""A misquoted hunk with so many lines in its result, blank ones not counted, is made already if they stand in the file;
-a single line may stand there by chance."""
+"""A misquoted hunk counts as made already if its result stands in the file.  That is a guess if the result has fewer
+lines than this, not counting blank ones, because a single line may stand there by chance."""
 
 
 class Trust:
-    """How far an edit's reading can be trusted.  The worst reason that comes up decides."""
+    """Records how far the merge of an edit can be trusted.  The worst recorded reason decides."""
 
     def __init__(self) -> None:
         self.certainty = Certainty.CERTAIN
         self.failures: list[Failure] = []
         self.made: list[bool] = []
-        """Of each part of the edit, whether the file has it already."""
+        """Whether the file has the change already, for each part of the edit."""
         self._said: dict[str, None] = {}
 
     def guess(self, reason: str) -> None:
@@ -79,9 +81,10 @@ class Trust:
         )
 
     def prediction_of(self, original: str, merged: str, update_lines: Sequence[str], n_own: int = 0) -> Prediction:
-        """Return the prediction of a text that is written already.
+        """Return the prediction of a merged text that is written already.
 
-        `update_lines[n_own:]` are the lines that the text may have from the update; others are put behind them.
+        Its new lines are looked up in `update_lines[n_own:]`.  Those that are not there are put behind the update's
+        lines.
         """
         lines = list(update_lines)
         rows: defaultdict[str, deque[int]] = defaultdict(deque)
@@ -106,19 +109,19 @@ class QuotedHunk:
     """The name of the hunk in messages, such as "block 2" or "hunk 3": its number in the edit of its file."""
     lines: tuple[HunkLine, ...]
     stated_line: int | None = None
-    """The line of the original, counted from 0, at which the hunk starts according to the edit."""
+    """The 0-based line of the original at which the hunk starts, according to the edit."""
     scopes: tuple[str, ...] = ()
-    """The headers of the scopes that hold the hunk, outermost first."""
+    """The headers of the scopes that hold the hunk, the outermost first."""
     scopes_bind: bool = False
-    """By the format's definition the hunk lies in its scopes; otherwise the scopes are only a hint."""
+    """Whether the format defines that the hunk lies in its scopes; otherwise they are only a hint."""
     is_at_end: bool = False
-    """The edit says that the hunk reaches the end of the file."""
+    """Whether the edit says that the hunk reaches the end of the file."""
     old_lacks_newline: bool = False
     new_lacks_newline: bool = False
     lacking: tuple[int, int] = (0, 0)
-    """The edit ends with this hunk, which has so many old and new lines fewer than its own counts say."""
+    """How many old and new lines are missing by the hunk's own counts, if the edit ends with it."""
     is_well_formed: bool = False
-    """The edit's own counts are right, so its line numbers deserve trust."""
+    """Whether the hunk's own counts are right, so that its line number can be trusted."""
 
     @cached_property
     def old(self) -> tuple[str, ...]:
@@ -142,9 +145,9 @@ class QuotedHunk:
 
 
 def signed_lines(body: Sequence[tuple[int, str]]) -> tuple[HunkLine, ...]:
-    """Return the lines of a diff's or patch's hunk, each as (line of the update, text).
+    """Return the lines of a diff's or patch's hunk.  `body`: its lines with signs, as (line of the update, text).
 
-    Where some context lines lack their leading blank, no context line loses one.
+    If a context line lacks its leading blank, no context line loses one.
     """
     keeps_blank = any(text[:1] not in ("", " ", "+", "-", "\\") for _, text in body)
     kinds: dict[str, Literal["remove", "add"]] = {"-": "remove", "+": "add"}
@@ -160,8 +163,10 @@ def signed_lines(body: Sequence[tuple[int, str]]) -> tuple[HunkLine, ...]:
 def hunk_of_replacement(
     label: str, old: Sequence[tuple[int, str]], new: Sequence[tuple[int, str]], *, stated_line: int | None = None
 ) -> QuotedHunk:
-    """Return a hunk from old and new text, both as (line of the update, text).  The lines that they share become
-    context."""
+    """Return a hunk that replaces old text by new text, both as (line of the update, text).
+
+    The lines that both share become context.
+    """
     lines: list[HunkLine] = []
     b = 0
     changes = diff_lines([text for _, text in old], [text for _, text in new])
@@ -179,10 +184,10 @@ def merge_hunks(
 ) -> Prediction:
     """Return the merge of the original with the hunks.
 
-    `is_ordered`: the format puts hunks in the file's order, and each hunk changes only the original; otherwise a hunk
-    may change lines that an earlier hunk wrote.  `trust`: holds the reasons that the parser has recorded.
+    `is_ordered`: the format puts hunks in the file's order, and each hunk changes only the original.  Otherwise a hunk
+    may change lines that another one writes.  `trust` already holds the reasons that the parser has recorded.
 
-    Raises NeedsMoreContext: a hunk has no place; MalformedEdit: two hunks contradict each other.
+    Raises NeedsMoreContext: a hunk has no place.  Raises MalformedEdit: two hunks contradict each other.
     """
     file, update_lines = FileLines(original), update.split("\n")
     parts = [part for hunk in hunks for part in _cut_at_gaps(file, hunk, trust)]
@@ -199,7 +204,7 @@ def merge_hunks(
 
 
 def _cut_at_gaps(file: FileLines, hunk: QuotedHunk, trust: Trust) -> list[QuotedHunk]:
-    """Return the parts of a hunk between context lines that stand for omitted ones (`...`)."""
+    """Return the parts of a hunk between its context lines that are markers for omitted lines (`...`)."""
     is_gap = [line.kind == "context" and is_marker(line.text) for line in hunk.lines]
     if not any(is_gap) or not hunk.old or file.stands(hunk.old):
         return [hunk]
@@ -217,7 +222,7 @@ def _text(ops: Sequence[LineOp]) -> str:
 def _write(
     file: FileLines, update_lines: list[str], hunks: Sequence[QuotedHunk], trust: Trust, *, is_ordered: bool = False
 ) -> list[LineOp]:
-    """Return the operations of the hunks.  `update_lines` is changed to the lines that the hunks read and write."""
+    """Return the line operations of the hunks, and change `update_lines` to the lines as they are read and written."""
     places = _find_places(file, hunks, trust)
     if is_ordered and any(a.start > b.start for a, b in pairwise(places)):
         trust.doubt("the hunks stand in another order than in the file")
@@ -257,15 +262,17 @@ def _without_missing(hunk: QuotedHunk, place: Place) -> tuple[QuotedHunk, Place]
 
 # -- placing -----------------------------------------------------------------------------------------------------------
 def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> list[Place]:
-    """Return a place for every hunk, in the order of the hunks.  Raises NeedsMoreContext: a hunk has no place, not even
-    a probable one; the error names its anchor."""
+    """Return a place for every hunk, in the order of the hunks.
+
+    Raises NeedsMoreContext: a hunk has no place, not even a probable one.  The error names its longest quoted line.
+    """
     found = [file.find(hunk.old) for hunk in hunks]
-    # For each hunk: the first line of all later hunks that have only one possible place.
+    # For each hunk: the first row of any later hunk that has only one possible place.
     below = [len(file) + 1]
     for places in reversed(found[1:]):
         below.append(min(below[-1], places[0].start) if len(places) == 1 else below[-1])
     chosen: list[Place] = []
-    above = n_lost = drift = 0  # the end of the hunks so far; the last hunk's distance from its stated line
+    above = n_lost = drift = 0  # the largest end of the hunks so far; the last hunk's distance from its stated line
     for hunk, places, first_below in zip(hunks, found, reversed(below), strict=False):
         if not hunk.old:
             place = Place((), Likeness.EXACT, gap=_gap(file, hunk, trust))
@@ -291,7 +298,7 @@ def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> 
 
 
 def _as_made(file: FileLines, hunk: QuotedHunk, place: Place, trust: Trust) -> Place:
-    """Return the place as one where the change is made already, if the new lines stand beside the quoted ones."""
+    """Return the place.  If the new lines already stand beside the quoted ones, it is marked as applied."""
     added = [line.text for line in hunk.lines if line.kind == "add"]
     n_above = next((k for k, line in enumerate(hunk.lines) if line.kind != "add"), 0)
     is_insertion = len(added) + len(hunk.old) == len(hunk.new) and tells_something(added)
@@ -302,12 +309,12 @@ def _as_made(file: FileLines, hunk: QuotedHunk, place: Place, trust: Trust) -> P
 
 
 def tells_something(lines: Sequence[str]) -> bool:
-    """Tell whether the lines are more than brackets and blanks, which may stand anywhere."""
+    """Tell whether any line is more than brackets and blanks, which may stand anywhere."""
     return any(sum(map(str.isalnum, line)) >= MIN_TOLD for line in lines)
 
 
 def _doubt_quote(file: FileLines, hunk: QuotedHunk, place: Place, trust: Trust) -> None:
-    """Doubt what the hunk quotes otherwise than it stands in the file."""
+    """Record a doubt about whatever the hunk does not quote exactly."""
     for scope in hunk.scopes if hunk.scopes_bind else ():
         # Doubt a scope that the file lacks, even if the lines below it are found exactly.
         if not _rows_of_scope(file, scope, 0, len(file)):
@@ -323,7 +330,7 @@ def _doubt_quote(file: FileLines, hunk: QuotedHunk, place: Place, trust: Trust) 
 
 
 def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range, expected: int, trust: Trust) -> Place:
-    """Choose one of several places.  `room`: the lines between the hunks around it, as far as these are placed."""
+    """Choose one of several places.  `room`: the rows between the neighbouring hunks, as far as these have places."""
     label = hunk.label
     if hunk.stated_line is not None and file.stands_at(hunk.old, hunk.stated_line):
         if not hunk.is_well_formed:
@@ -357,13 +364,13 @@ def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range,
 
 def _inside(scopes: Sequence[tuple[int, int]], places: Sequence[Place]) -> list[Place]:
     """Return the places that begin in a scope.  `scopes`: in the order of the file."""
-    # the first line of each scope, and the last end of those so far
+    # the first row of each scope, and the largest end of the scopes before it
     firsts, ends = [start for start, _ in scopes], [0, *accumulate((end for _, end in scopes), max)]
     return [place for place in places if place.start < ends[bisect_right(firsts, place.start)]]
 
 
 def _scope_spans(file: FileLines, scopes: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the stretches of the file that the scopes hold, each inside one of the scope before."""
+    """Return the stretches (first row, end) of the innermost scope, each inside a stretch of the scope around it."""
     spans = [(0, len(file))] if scopes else []
     for scope in scopes:
         named = ((row, end) for start, end in spans for row in _rows_of_scope(file, scope, start, end))
@@ -372,7 +379,7 @@ def _scope_spans(file: FileLines, scopes: Sequence[str]) -> list[tuple[int, int]
 
 
 def _rows_of_scope(file: FileLines, scope: str, start: int, end: int) -> list[int]:
-    """Return the lines that equal the scope's header; else those that contain it."""
+    """Return the rows from `start` to `end` that equal the scope's header, or else those that contain it."""
     wanted = scope.strip()
     equal = file.rows_of(Likeness.INDENTED).get(wanted, [])
     first = bisect_left(equal, start)
@@ -382,8 +389,10 @@ def _rows_of_scope(file: FileLines, scope: str, start: int, end: int) -> list[in
 
 
 def _gap(file: FileLines, hunk: QuotedHunk, trust: Trust) -> int:
-    """Return the place of a hunk that quotes no line: the line that the edit states, or the end of its scope or
-    file."""
+    """Return the row before which a hunk without a quote goes: the stated line, or the end of its scope or of the file.
+
+    Raises NeedsMoreContext: the edit gives none of these.
+    """
     if len(file) == 0 or hunk.is_at_end:
         return len(file)
     if hunk.stated_line is not None and hunk.stated_line <= len(file):
@@ -400,8 +409,10 @@ def _gap(file: FileLines, hunk: QuotedHunk, trust: Trust) -> int:
 
 
 def _find_lost(file: FileLines, hunk: QuotedHunk, n_lost: int, trust: Trust) -> Place:
-    """Return the probable place of a hunk whose quote is not in the file: its result, or else the most similar
-    lines."""
+    """Return the probable place of a hunk whose quote is not in the file: that of its result or of similar lines.
+
+    Raises NeedsMoreContext: the file has neither.
+    """
     made = file.find(hunk.new, 2, Likeness.TRAILING) if any(map(str.strip, hunk.new)) else []
     if len(made) == 1:
         is_shown = sum(bool(line.strip()) for line in hunk.new) >= MIN_MADE
@@ -432,7 +443,7 @@ DOUBTS = {
 
 
 def name_labels(labels: Sequence[str]) -> str:
-    """`block 1`, `block 1, block 2 and 5 more`."""
+    """Return the labels in words, such as `block 1, block 2 and 5 more`."""
     more = f" and {len(labels) - MAX_LABELS} more" if len(labels) > MAX_LABELS else ""
     return ", ".join(labels[:MAX_LABELS]) + more
 
@@ -448,7 +459,7 @@ def _needs_context(hunk: QuotedHunk, why: str, nearest: str = "") -> NeedsMoreCo
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 class _Canvas:
-    """Collects, hunk by hunk, the change of each line of the file."""
+    """Collects the changes of all hunks, by the line of the file."""
 
     def __init__(self, file: FileLines, update_lines: list[str], trust: Trust) -> None:
         self._file = file
@@ -456,7 +467,7 @@ class _Canvas:
         self._trust = trust
         self._shown: dict[int, int] = {}  # original line -> line of the update that shows it as context
         self._dropped: dict[int, str] = {}  # original line -> label of the hunk that removes it
-        self._added: defaultdict[int, list[LineOp]] = defaultdict(list)  # gap (before that original line) -> new lines
+        self._added: defaultdict[int, list[LineOp]] = defaultdict(list)  # original line -> new lines above it
         self._drawn: set[tuple[object, ...]] = set()
         self._has_newline = file.has_final_newline
 
@@ -506,7 +517,7 @@ class _Canvas:
             self._end_file(hunk, place)
 
     def _draw_stretch(self, label: str, place: Place, items: Sequence[int | tuple[str, int | None]]) -> None:
-        """Write what a misquoted stretch becomes."""
+        """Write the new lines of a misquoted stretch, and drop the rows that do not stay."""
         at, new = place.start, list[LineOp]()
         for item in (*items, place.end):
             if not isinstance(item, int):
@@ -522,7 +533,7 @@ class _Canvas:
             at, new = item + 1, []
 
     def _end_file(self, hunk: QuotedHunk, place: Place) -> None:
-        """Take in what the hunk says of the newline at the end of the file."""
+        """Apply what the hunk says about the newline at the end of the file."""
         says_newline = not hunk.old_lacks_newline if place.rows else self._file.has_final_newline
         if place.end != len(self._file) or says_newline != self._file.has_final_newline:
             self._trust.doubt(f"{hunk.label}: is wrong about the newline at the end of the file")
@@ -530,8 +541,10 @@ class _Canvas:
             self._has_newline = not hunk.new_lacks_newline
 
     def ops(self) -> list[LineOp]:
-        """Return every line of the file once and in order.  New lines come behind all removed lines of their
-        stretch."""
+        """Return the operations, which have every line of the file once and in order.
+
+        New lines come after all removed lines of their stretch.
+        """
         if contested := sorted(self._shown.keys() & self._dropped.keys()):
             row = contested[0]
             self._trust.doubt(f"{self._dropped[row]}: changes line {row + 1}, which another change keeps")
@@ -549,7 +562,7 @@ class _Canvas:
         if not self._file.has_final_newline:
             takes += self._added.get(len(self._file), ())
         if self._has_newline and not self._file.has_final_newline:
-            # The line with the remark about it, or the update's own empty last line, stands for the new line end.
+            # The remark about the newline, or the update's own empty last line, stands for the new line end.
             at = max(at for at, line in enumerate(self._update_lines) if not line or line.startswith("\\ "))
             self._update_lines[at] = ""
             takes.append(LineOp("take", None, at, ""))

@@ -1,9 +1,10 @@
-"""JSON edits: what agents send to their own edit tools, `{"old_string": ..., "new_string": ...}` in its spellings.
+"""Reads JSON edits, which agents send to their edit tools: `{"old_string": ..., "new_string": ...}` in many spellings.
 
-One object, a list of them, or an object with a list under `edits`; with or without the call of a tool around it.  Old
-text is a piece of the file, which need not be whole lines; it must stand there once unless `replace_all` is set.  Text
-that does not stand there as it is, is sought by lines, as search/replace blocks are.  `insert` puts lines below a line
-that it names by number, `create` makes a new file.
+The JSON is one object, a list of objects, or an object with a list under `edits`.  A tool call may stand around it.
+
+The old text is a piece of the file, not necessarily whole lines.  It must occur once, unless `replace_all` is set.  If
+it does not occur exactly, its lines are searched for, as with search/replace blocks.  `insert` puts lines below a line
+that it names by number, and `create` makes a new file.
 """
 
 from __future__ import annotations
@@ -36,30 +37,30 @@ PAIRS = (
     ("old_content", "new_content"),
     ("search", "replace"),
 )
-"""Names of old and new text, in the spellings of the tools; the last is also a name of other things."""
+"""The names of old and new text, in the spellings of the tools.  The last pair also names other things."""
 ALL = ("replace_all", "replaceAll", "allow_multiple")
 CREATED, LINE = "file_text", "insert_line"
-"""The text of a new file, where a tool's `create` has it; the line of the file below which its `insert` puts text."""
+"""Fields of a tool's commands: `create` has the text of a new file, and `insert` the line below which text goes."""
 INSERTED = ("insert_text", "new_str", "text")
-"""Names of that text."""
+"""The names of the text of an `insert`."""
 NO_EDITS = ("view", "undo_edit")
-"""What such a tool can do besides edits."""
+"""Commands of such a tool that are no edits."""
 MAX_EDITS = 5_000
-"""Of one file: an answer with more changes would hold up others while it is handed over."""
+"""The most edits of one file.  An answer with more changes would hold up others while it is handed over."""
 MANY = 50
-"""From so many edits on, the words of the file are indexed; below, searching the file for each takes less time."""
+"""From this many edits on, the words of the file are indexed.  For fewer, searching the file each time is faster."""
 MAX_STANDS = 16
-"""Places that are tried for one edit.  If all words of its old text are more frequent, the file is searched."""
+"""The most places that are tried for one edit.  If every word of its old text has more, the file is searched."""
 WORD = re.compile(r"\w+")
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
     """Return the original with the replacements made, one after the other.
 
-    The prediction's `update_lines` are the update's own and, after them, the new lines out of its strings.
+    The prediction's `update_lines` are the update's own lines, followed by the new lines in its strings.
 
-    Raises MalformedEdit: there is no edit, or it contradicts itself; NeedsMoreContext: an old text has no place, or
-    several; TooLarge: more than MAX_EDITS edits.
+    Raises MalformedEdit: there is no edit, or it contradicts itself.  Raises NeedsMoreContext: an old text has no
+    place, or several.  Raises TooLarge: there are more than MAX_EDITS edits.
     """
     found, is_mended = read_replacements(update)
     if not found:
@@ -69,7 +70,7 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
         trust.doubt("the JSON of the call was broken and was mended")
     picked = [
         replace(one, old=one.old.removeprefix(MARK), new=one.new.removeprefix(MARK))
-        if one.old.startswith(MARK) and one.old not in original  # which has lost the one at its beginning
+        if one.old.startswith(MARK) and one.old not in original  # the file has lost its byte-order mark
         else one
         for one in pick_for_file(found, about.path, trust)
     ]
@@ -90,7 +91,7 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
 
 
 def _no_edit(update: str) -> MalformedEdit:
-    """Return the error of a call without an edit."""
+    """Return the error for a call without an edit."""
     commands = [call.fields.get("command") for call in walk(read_calls(update).values)]
     if asked := next((command for command in commands if command in NO_EDITS), None):
         remedy = "send an edit: str_replace, insert or create"
@@ -103,7 +104,7 @@ def _no_edit(update: str) -> MalformedEdit:
 
 
 class FoundJson(Recognised):
-    """The JSON edits in a reply.  A text that can only be meant as such has this format even if it is broken."""
+    """The JSON edits in a reply.  A text that can only be meant as one has this format even if it can't be read."""
 
     has_marks = True
 
@@ -123,12 +124,12 @@ class FoundJson(Recognised):
             names_pair = has_pair(reply.text, PAIRS[:-1]) or _names_command(reply.text)
             is_json = names_pair and (opens_call(reply.text) or bool(self._stretches))
             return Sureness.MARKS if is_json else Sureness.NONE
-        is_value = any(map(reply.is_code, self.outside()))  # in a program
+        is_value = any(map(reply.is_code, self.outside()))  # the JSON stands in a program
         is_told = any(self._is_told(one) for one in self._replacements)
         return Sureness.QUOTES if not is_value and is_told else Sureness.MARKS
 
     def _is_told(self, one: Replacement) -> bool:
-        """Tell whether the file has what the edit speaks of."""
+        """Tell whether the file has the old text or the line that the edit names, or is new if it names none."""
         if one.below is not None:
             return one.below <= len(self.reply.file)
         return one.old in self.reply.original if one.old.strip() else self.reply.is_new_file
@@ -155,14 +156,14 @@ recognise = FoundJson
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A piece of the file and what takes its place."""
+    """A piece of the file and the text that replaces it."""
 
     old: str
     new: str
     path: str | None = None
     replaces_all: bool = False
     below: int | None = None
-    """The line of the file below which `new` goes, counted from 1; 0 above all.  There is no old text then."""
+    """The 1-based line of the file below which `new` goes; 0: above all lines.  There is no old text then."""
 
     def as_json(self) -> str:
         edit: dict[str, object] = {"path": self.path}
@@ -174,8 +175,10 @@ class Replacement:
 
 
 def read_replacements(text: str) -> tuple[tuple[Replacement, ...], bool]:
-    """Return the replacements that the calls in a text tell, and whether their JSON was broken.  Raises MalformedEdit:
-    as `read_calls`."""
+    """Return the replacements in a text's calls, and whether their JSON was broken.
+
+    Raises MalformedEdit: as `read_calls`.
+    """
     if not (has_pair(text) or CREATED in text or LINE in text):
         return (), False
     calls = read_calls(text)
@@ -183,25 +186,25 @@ def read_replacements(text: str) -> tuple[tuple[Replacement, ...], bool]:
 
 
 def has_pair(text: str, pairs: Sequence[tuple[str, str]] = PAIRS) -> bool:
-    """Tell whether the text holds the names of old and new text as calls have them."""
+    """Tell whether the text holds the names of old and new text, written as in calls."""
     signs = ('"', '\\"', "'", ">")  # JSON, JSON in a string, broken JSON, tags
     return any(f"{old}{sign}" in text and f"{new}{sign}" in text for old, new in pairs for sign in signs)
 
 
 def _names_command(text: str) -> bool:
-    """Tell whether the text holds a call that names what it wants of an edit tool."""
+    """Tell whether the text seems to hold a call with a command for an edit tool."""
     words = (*(f'"{name}"' for name in (LINE, INSERTED[0], CREATED)), *(f'"{name}"' for name in NO_EDITS))
     return '"command"' in text and any(word in text for word in words)
 
 
 def own_replacement(call: Arguments) -> Iterator[Replacement]:
-    """Yield the replacement that an object of a call tells in its own fields, if it tells one."""
+    """Yield the replacement in the own fields of a call's object, if they hold one."""
     value, path = call.fields, call.path
     pair = next(((value[old], value[new]) for old, new in PAIRS if old in value and new in value), None)
     match pair, value.get("command"), value.get(CREATED):
         case (str(old), str(new)), _, _:
             is_for_all = any(value.get(name) in (True, "true") for name in ALL)
-            mark = MARK if old.startswith(MARK) else ""  # perhaps not the file's own: it may stand inside
+            mark = MARK if old.startswith(MARK) else ""  # kept, because it may be a character inside the file
             new = (MARK if mark and new.startswith(MARK) else "") + normalise(new)
             yield Replacement(mark + normalise(old), new, path, is_for_all)
         case _, "create", str(text):
@@ -214,10 +217,10 @@ def own_replacement(call: Arguments) -> Iterator[Replacement]:
 
 
 class Plan:
-    """Replacements in a text whose old texts are found by their words, not by a search of the whole text for each.
+    """Collects replacements in a text.  An index of words finds each old text without a search of the whole text.
 
-    No two of them change the same line.  So each can be found in the text as it was, whichever comes first, and no word
-    of the changed text is made of pieces of two of them.
+    No two replacements change the same line.  So each can be found in the unchanged text, whatever their order, and no
+    new word is made of pieces of two replacements.
     """
 
     def __init__(self, text: str) -> None:
@@ -226,11 +229,11 @@ class Plan:
         for word in WORD.finditer(text):
             self._starts[word[0]].append(word.start())
         self._changed: list[tuple[int, int, str]] = []
-        """Start and end of each stretch of changed lines, and the text in its place; in the order of the text."""
+        """The start and end of each stretch of changed lines, and its new text, in the order of the text."""
         self._new_words: set[str] = set()
 
     def add(self, replacement: Replacement) -> bool:
-        """Plan a replacement if its old text is known to stand once; otherwise nothing happens.  Whether it is."""
+        """Plan a replacement if its old text is known to occur once, and tell whether it was planned."""
         text, old, new = self._text, replacement.old, replacement.new
         is_searched = old != new and not replacement.replaces_all and replacement.below is None
         places = self._places(old) if is_searched else []
@@ -247,7 +250,7 @@ class Plan:
         return True
 
     def _places(self, old: str) -> list[int]:
-        """Return where the old text stands; empty where its words do not tell."""
+        """Return where the old text stands; empty if the index can't tell."""
         whole = [word for word in WORD.finditer(old) if word.start() > 0 and word.end() < len(old)]
         rarest = min(whole, key=lambda word: len(self._starts.get(word[0], ())), default=None)
         if rarest is None or rarest[0] in self._new_words:
@@ -272,7 +275,10 @@ class Plan:
 
 
 def replace_text(text: str, replacement: Replacement, label: str, trust: Trust) -> str:
-    """Return the text with one replacement made.  Lines that are not found as they stand are sought as hunks are."""
+    """Return the text with one replacement made.  Old text that does not occur exactly is searched for like a hunk.
+
+    Raises NeedsMoreContext: the old text has no place, or several.
+    """
     old, new = replacement.old, replacement.new
     if not old.strip():
         if text.strip():
@@ -288,7 +294,7 @@ def replace_text(text: str, replacement: Replacement, label: str, trust: Trust) 
     first = text.find(old)
     if first >= 0 and replacement.replaces_all:
         return text.replace(old, new)
-    if first >= 0 and text.find(old, first + 1) < 0:  # also where the places overlap
+    if first >= 0 and text.find(old, first + 1) < 0:  # also finds a place that overlaps the first
         trust.made.append(is_made := _stands_there(text, first, old, new))
         if is_made:
             trust.doubt(f"{label}: the text that it adds stands beside its old text already")
@@ -303,7 +309,7 @@ def replace_text(text: str, replacement: Replacement, label: str, trust: Trust) 
 
 
 def _stands_there(text: str, at: int, old: str, new: str) -> bool:
-    """Tell whether the old text that stands here is a part of the new text, which stands here too."""
+    """Tell whether the replacement is made already: the new text stands here too, with the old text as a part of it."""
     inside = new.find(old)
     is_there = 0 <= inside <= at and text.startswith(new, at - inside)
     return is_there and tells_something([new.replace(old, "")])

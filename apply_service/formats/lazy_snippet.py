@@ -1,6 +1,6 @@
-"""Lazy snippets: parts of the new file with markers ("... existing code ...") for what stays.
+"""Reads lazy snippets: parts of the new file, with markers ("... existing code ...") for what stays.
 
-The format that takes whatever no other format is sure of.  The work is done by the package `merge`.
+A reply has this format if no other format is sure of it.  The package `merge` does the work.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from apply_service.types import Prediction
 
 MAX_CHARACTERS = 32_000_000
 CODE = ("code_edit", "codeEdit")
-"""What tools that take a snippet call it; one tool calls it `code`."""
+"""The names of the snippet in tool calls.  CODE_TOOL also calls it `code`."""
 CODE_TOOL = "insert_edit_into_file"
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """Return the predicted merge.  Raises EmptyUpdate: the snippet has no visible character; TooLarge: the texts are
-    too large to align."""
+    """Return the predicted merge.
+
+    Raises EmptyUpdate: the snippet has no visible character.  Raises TooLarge: the texts are too large to align.
+    """
     if not update.strip():
         raise EmptyUpdate("the snippet is empty", remedy="send the lines that change, with markers for the rest")
     if len(original) + len(update) > MAX_CHARACTERS:
@@ -31,13 +33,13 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
             limit=MAX_CHARACTERS,
             remedy="send a smaller file",
         )
-    if "\r" not in original:  # then none of its lines is quoted with one, and each ends a line
+    if "\r" not in original:  # then no line is quoted with a \r, so each \r of the update ends a line
         update = update.replace("\r", "\n")
     return merge(original, update, **about._asdict())
 
 
 class FoundSnippet(Recognised):
-    """The snippet in a reply, or in the call of a tool that takes one."""
+    """The snippet in a reply, or in the call of a tool that takes snippets."""
 
     call_words = (*CODE, CODE_TOOL)
 

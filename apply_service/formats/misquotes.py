@@ -27,10 +27,10 @@ from apply_service.text.three_way import accounts_for, merge_words, only_misspel
 from apply_service.types import Failure, LikePlace
 
 CLEAR_MARGIN = 0.08
-"""A misquoted stretch is reported as ambiguous if its second-best place scores closer than this to the best one."""
+"""A misquoted stretch is ambiguous if the scores of its best and second-best place differ by less than this."""
 MAX_CANDIDATES = 3
 MIN_NEXT = 0.45
-"""The least likeness of the place that a next edit quotes."""
+"""The least score of a place that a suggested next edit quotes."""
 
 MAX_MOVED = 4
 """Blocks of lines among which a line may have moved."""
@@ -40,7 +40,7 @@ Item = int | tuple[str, int | None]
 
 
 def explain(file: FileLines, label: str, lines: Sequence[HunkLine], places: Sequence[Place]) -> Failure:
-    """Return why a hunk has no certain place.  `places`: those that it may mean, the likest first."""
+    """Return the report of a hunk without a certain place.  `places`: those it may mean, the most similar first."""
     candidates = tuple(LikePlace(p.start + 1, p.end, round(p.score, 3)) for p in places[:MAX_CANDIDATES])
     if not places:
         return Failure(label)
@@ -54,14 +54,14 @@ def explain(file: FileLines, label: str, lines: Sequence[HunkLine], places: Sequ
 
 
 def is_clear(places: Sequence[Place]) -> bool:
-    """Tell whether the first place is clearly liker than the second."""
+    """Tell whether the first place is clearly more similar than the second."""
     return len(places) == 1 or places[0].score - places[1].score >= CLEAR_MARGIN
 
 
 def _next_edit(file: FileLines, lines: Sequence[HunkLine], places: Sequence[Place]) -> str | None:
-    """Return the edit that quotes the file at the first place and says what the hunk says.
+    """Return a corrected edit as JSON: it quotes the file at the first place, and makes the hunk's changes there.
 
-    The result is None if the file does not tell what that is.
+    The result is None if it is unclear what these changes make of the file's lines.
     """
     place = rebase(file, lines, places)
     if place is None or place.new is None:

@@ -1,7 +1,7 @@
-"""A whole patch over several files, in memory.
+"""Applies a patch of several files in memory.
 
-For callers with more than one file (batch requests, the command line).  Reads unified diffs and V4A patches, and gives
-what every file becomes; writes nothing, and checks nothing of the result.
+It serves callers with more than one file (batch requests, the command line).  It reads unified diffs and V4A patches,
+and returns the result for every file.  It writes nothing, and does not check the results.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ class PatchedFile:
 
     change: FileChange
     source: str | None
-    """Name of the file before, as the caller has it; None for a new one."""
+    """The name of the file before the patch, as the caller has it; None for a new file."""
     path: str | None
-    """Its name after; None for a deleted one."""
+    """Its name after the patch; None for a deleted file."""
     original: str
-    """Its text before, of a copied file that file's; empty for a new one."""
+    """Its text before the patch; for a copy, the text of the copied file; empty for a new file."""
     prediction: Prediction
-    """How the text came about, from that of `source`."""
+    """The merge that makes the new text from that of `source`."""
     update: str
-    """The lines of the patch that are for this file; `prediction.update_lines` are these as read."""
+    """The patch's lines for this file.  `prediction.update_lines` has them as they were read."""
 
     @property
     def text(self) -> str:
-        """Its text after, with the original's line ends; empty for a deleted one."""
+        """Its text after the patch, with its own line ends; empty for a deleted file."""
         return restore(self.original, self.prediction.ops, self.prediction.ends)
 
     @property
     def action(self) -> Literal["create", "delete", "rename", "copy", "mode", "modify"]:
-        """What happens to the file on the whole."""
+        """What happens to the file."""
         if self.source is None:
             return "create"
         if self.path is None:
@@ -55,15 +55,17 @@ class PatchedFile:
 
 
 class FailedChange(NamedTuple):
-    """A file that the patch could not be applied to."""
+    """A change that could not be made, and the error that says why."""
 
     change: FileChange
     error: ApplyError
 
 
 def read_patch(patch_text: str) -> tuple[FileChange, ...]:
-    """Return the changes that the patch tells, in its order.  Raises MalformedEdit: it is not readable, or holds more
-    than a patch."""
+    """Return the changes in a patch, in its order.
+
+    Raises MalformedEdit: the patch is not readable, or the text holds more than a patch.
+    """
     update = normalise(patch_text)
     changes, strays = parse_v4a(update) if any(map(is_patch_line, update.split("\n"))) else parse_diff(update)
     if strays:
@@ -75,10 +77,10 @@ def read_patch(patch_text: str) -> tuple[FileChange, ...]:
 
 
 def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile | FailedChange, ...]:
-    """Return what becomes of every file that the patch names, in the patch's order.
+    """Return the result for every file that the patch names, in the patch's order.
 
-    Each change is made to the file from before the patch, whatever else becomes of its names.  Several changes of one
-    file in its place are one.
+    Each change is made to the file as it was before the patch, even if another change moves or replaces that file.
+    Several changes that leave a file in its place are joined into one.
 
     Raises MalformedEdit: the patch is not readable.
     """
@@ -109,7 +111,10 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
 
 
 def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], taken: Set[str]) -> PatchedFile:
-    """Return the change made.  `lines`: of the whole patch.  `taken`: names that another file can't get."""
+    """Return the file after its change.  `lines`: those of the whole patch.  `taken`: names that no other file can get.
+
+    Raises MalformedEdit, NeedsMoreContext: the change does not fit the file or the names.
+    """
     source = _source(change.path, files) if change.action != "create" else None
     target = change.new_path or source or change.path
     if (source is None or change.new_path is not None) and target in taken and files.get(target):
@@ -124,8 +129,10 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
 
 
 def _source(named: str, files: Mapping[str, str]) -> str:
-    """Return the file that the patch means: the one of that name, or the only one that ends alike.  Raises
-    MalformedEdit."""
+    """Return the file that the patch means: the one of that name, or the only one with a similar path.
+
+    Raises MalformedEdit: there is no such file, or several.
+    """
     if named in files:
         return named
     alike = [path for path in files if is_same_file(named, path)] if named else list(files)
@@ -140,8 +147,10 @@ def _source(named: str, files: Mapping[str, str]) -> str:
 
 
 def _own_part(change: FileChange, lines: Sequence[str]) -> tuple[FileChange, str]:
-    """Return the change and its own part of the patch, numbered anew: the time for a file must not grow with the number
-    of files."""
+    """Return the change with its own part of the patch, in which the lines are numbered anew.
+
+    So the time for one file does not grow with the number of files.
+    """
     part, hunks = list[str](), []
     for hunk in change.hunks:
         first, last = (hunk.lines[0].update_line, hunk.lines[-1].update_line) if hunk.lines else (1, -1)
@@ -152,14 +161,14 @@ def _own_part(change: FileChange, lines: Sequence[str]) -> tuple[FileChange, str
 
 
 def _refuse_unsure(change: FileChange, target: str, original: str, prediction: Prediction) -> None:
-    """Raises NeedsMoreContext: a hunk has no sure place in the file."""
+    """Raise NeedsMoreContext if a hunk has no sure place in the file."""
     remedy = "quote the lines around each change exactly as they stand in the file"
     if prediction.certainty is Certainty.GUESS:
         raise NeedsMoreContext(f"{target}: " + "; ".join(prediction.reasons), value=target, remedy=remedy)
     if prediction.certainty is Certainty.LIKELY:
         file = FileLines(normalise(original))
         for hunk in change.hunks:
-            # with other blanks alone, its new lines would have to be other than the patch has them
+            # Its new lines would need other indentation or blanks than the patch has.
             if hunk.old and any(place.likeness > Likeness.EDGES for place in file.find(hunk.old, limit=1)):
                 raise NeedsMoreContext(
                     f"{target}: {hunk.label} is in the file only with other indentation or blanks",

@@ -1,4 +1,4 @@
-"""A change of a file told by quotes that stand in it once: the smallest next call, and calls of every kind repaired."""
+"""Describes the change of a file by quotes that occur in it once.  Suggested and repaired edits are made from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from apply_service.text.diff import diff_lines
 
 MAX_QUOTED = 400
-"""Lines that a quote grows to; beyond, the file repeats itself too much to be quoted."""
+"""The most unchanged lines in a quote.  If it needs more, the file repeats itself too much to be quoted."""
 
 
 class HunkLine(NamedTuple):
@@ -20,7 +20,7 @@ class HunkLine(NamedTuple):
 
 
 class Quote(NamedTuple):
-    """Lines of the file, by rows, and the lines in their place."""
+    """Lines of the file from row `start` to before `stop`, and the lines that replace them."""
 
     start: int
     stop: int
@@ -29,10 +29,10 @@ class Quote(NamedTuple):
 
 
 def quote_changes(original: Sequence[str], merged: Sequence[str], n_around: int = 1) -> list[Quote] | None:
-    """Return the changes, each with as many unchanged lines around it as make the quote stand in the file once.
+    """Return the changes, each with enough unchanged lines around it that its quote occurs in the file once.
 
-    `n_around`: unchanged lines at least.  Changes whose quotes touch are one.  None: a quote would be longer than
-    MAX_QUOTED lines.
+    `n_around`: the fewest unchanged lines on each side.  Changes with quotes that touch become one.  None if a quote
+    would need more than MAX_QUOTED unchanged lines.
     """
     text = "\n".join(original)
     changes = [tuple(change) for change in diff_lines(original, merged)]
@@ -54,7 +54,7 @@ def quote_changes(original: Sequence[str], merged: Sequence[str], n_around: int 
 
 
 def _grow(text: str, lines: Sequence[str], change: tuple[int, ...], n_around: int) -> tuple[int, int]:
-    """Return the rows of a quote of the change that stands once, with something to see in it."""
+    """Return the first row and the end of a quote of the change that occurs once and is not all blank."""
     a0, a1 = change[0], change[1]
     start, stop = max(0, a0 - n_around), min(len(lines), a1 + n_around)
     while (start > 0 or stop < len(lines)) and not _stands_once(text, lines[start:stop]):
@@ -65,7 +65,7 @@ def _grow(text: str, lines: Sequence[str], change: tuple[int, ...], n_around: in
 
 
 def _stands_once(text: str, quote: Sequence[str]) -> bool:
-    """Tell whether the text has the quoted lines once, and nothing that only looks like them."""
+    """Tell whether the quote is not all blank, and occurs once, even as a part of longer lines."""
     if not any(line.strip() for line in quote):
         return False
     sought = "\n".join(quote)
@@ -73,7 +73,7 @@ def _stands_once(text: str, quote: Sequence[str]) -> bool:
 
 
 def _join(changes: Sequence[tuple[int, ...]], grown: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
-    """Yield the changes; those whose quotes touch become one."""
+    """Yield the changes.  Those with quotes that touch are joined into one."""
     held: tuple[int, ...] | None = None
     held_stop = 0
     for change, (start, stop) in zip(changes, grown, strict=True):

@@ -1,7 +1,7 @@
-"""What a format finds of itself in a reply.  The reader chooses between these, and knows no format by name.
+"""Defines what each format reports about a reply.  From these reports the reader chooses, and knows no format by name.
 
-Each format's `recognise` looks at the lines of a reply, in the order of the registry; nothing else begins inside lines
-that a format claims.  What more a format finds, it finds when it is asked.
+Each format's `recognise` looks at the lines of a reply, in the order of the registry.  A format may claim lines, and
+then no other edit begins inside them.  Everything else is found only when the reader asks for it.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ CODE_WORDS = (
     *("let ", "var ", "function ", "export ", "return "),
 )
 MIN_KNOWN = 6
-"""The letters and digits that a line needs to be recognised as a line of the file."""
+"""A line needs this many letters and digits to be recognised as a line of the file."""
 
 
 class Sureness(IntEnum):
-    """How surely marks in a reply are meant as an edit."""
+    """How surely a format's marks in a reply are meant as an edit."""
 
     NONE = 0
-    """There are none."""
+    """There are no marks."""
     MARKS = 1
     OPENS = 2
-    """The reply begins with them, so the rest must be of this format too."""
+    """The reply begins with the marks, so the rest must be of this format too."""
     QUOTES = 3
-    """The file has lines that the edit quotes, and not only inside such marks of its own."""
+    """The file has lines that the edit quotes, and not only inside marks that it holds itself."""
 
 
 class ReplyLines:
-    """The lines of a reply, and which of them are the file's, are code, or are claimed by a format."""
+    """The lines of a reply.  It knows which of them stand in the file, are code, or are claimed by a format."""
 
     def __init__(self, lines: Sequence[str], file: FileLines, original: str, path: str | None, language: str | None):
         self.lines = lines
@@ -57,29 +57,29 @@ class ReplyLines:
         return {at for first, last in stretches for at in range(first, min(last + 1, stop))}
 
     def claim(self, stretches: Iterable[tuple[int, int]]) -> set[int]:
-        """Return the lines in the stretches, in which nothing else may begin."""
+        """Claim the lines in the stretches, so that no other edit begins there, and return them."""
         lines = self.within(stretches)
         self.claimed |= lines
         return lines
 
     @cached_property
     def fences(self) -> Sequence[Fence]:
-        """The fences outside of claimed lines, once every format has claimed its own."""
+        """The fences outside of claimed lines.  Every format must have claimed its own before."""
         return find_fences(self.lines, self.claimed) if self.claimed else self.plain_fences
 
     @cached_property
     def plain_fences(self) -> Sequence[Fence]:
-        """The fences if no line counts as a mark."""
+        """The fences that the reply would have if no line was claimed."""
         return find_fences(self.lines)
 
     @cached_property
     def fenced(self) -> set[int]:
-        """The lines in a plain fence, with its own two."""
+        """The lines in plain fences, with the fences' own lines."""
         return self.within((fence.opening, fence.closing) for fence in self.plain_fences)
 
     @cached_property
     def has_own_fence(self) -> bool:
-        """Whether a fence without marks is that of this file."""
+        """Whether a fence without claimed lines names this file."""
         named = (fence for fence in self.plain_fences if fence.path is not None)
         return any(is_same_file(one.path or "", self.path) and self.claimed.isdisjoint(one.body) for one in named)
 
@@ -92,16 +92,15 @@ class ReplyLines:
         return line.strip() in self._known or (strip_comment(line).is_comment and is_marker(line))
 
     def shows_file(self, fence: Fence) -> bool:
-        """Tell whether a line of the file stands in the fence."""
+        """Tell whether the fence holds a line of the file, or a comment that marks omitted code."""
         return any(map(self.is_of_file, fence.body))
 
     def is_code(self, at: int) -> bool:
-        """Tell whether a line is code and not prose: it is a line of the file, marks code, or looks like code."""
+        """Tell whether a line is code: it is a line of the file, marks omitted code, or looks like code."""
         return self.is_of_file(at) or self.is_code_shaped(at)
 
     def is_code_shaped(self, at: int) -> bool:
-        """Tell whether the line looks like code by its indentation, its first word, or a multi-line string's
-        delimiter."""
+        """Tell whether the line looks like code: by its indentation, its first word, or the quotes of a long string."""
         line = self.lines[at]
         text = line.strip()
         if line[:4] in ("    ", "\t") or text.endswith(('"""', "'''", '"""\\', "'''\\")):
@@ -118,7 +117,7 @@ class FilePart(NamedTuple):
 
 
 class ReadPart(NamedTuple):
-    """What a format reads of a reply, the lines that this takes, and the other files that the edit names."""
+    """The text that a format reads, the reply's lines that it comes from, and the other files that the edit names."""
 
     update: str
     lines: Collection[int]
@@ -126,40 +125,40 @@ class ReadPart(NamedTuple):
 
 
 class Recognised:
-    """What a format finds of itself in a reply.  This one has no marks: the reply is it, the fences name its files."""
+    """What a format finds in a reply.  This base has no marks: the reply is the edit, and fences name its files."""
 
     has_marks = False
     is_patch = False
-    """The edit may be over any number of files, and say what becomes of them as a whole."""
+    """Whether the edit may change any number of files, and create, move or delete them."""
     is_whole = False
-    """The edit is a whole file, so that code around it can't be a part of the edit."""
+    """Whether the edit is a whole file, so that code around it can't be a part of the edit."""
     signs: Sequence[str] = ()
-    """Texts by one of which such an edit is known inside a tool call."""
+    """Texts that mark such an edit inside a tool call.  One of them is enough."""
     call_words: Sequence[str] = ()
-    """More texts, without one of which (or of `signs`) no tool call holds such an edit."""
+    """Further texts of such tool calls.  A call without any of these and of `signs` holds no such edit."""
     blocks: Sequence[FilePart] = ()
-    """Parts that are of other files where a fence of this file's own stands beside them."""
+    """The parts of the edit.  If this file has a fence of its own beside them, they are for other files."""
     mentions: Sequence[str] = ()
-    """The files that the text around the edit speaks of, where none is named outright."""
+    """The files that the text around the edit mentions, if none is named outright."""
 
     def __init__(self, reply: ReplyLines) -> None:
         self.reply = reply
 
     @classmethod
     def keeps_bom(cls, text: str) -> bool:  # noqa: ARG003
-        """Tell whether the text is such an edit, which says itself what becomes of the file's byte-order mark."""
+        """Tell whether the text is such an edit and itself decides about the file's byte-order mark."""
         return False
 
     @classmethod
     def in_call(cls, call: Arguments) -> str | None:
-        """Return the edit of this format that an object of a tool call holds; None if it holds none."""
+        """Return the edit of this format in an object of a tool call; None if it holds none, or several."""
         texts = [text for text in call.fields.values() if isinstance(text, str) and "\n" in text]
         found = [text for text in texts if any(sign in text for sign in cls.signs)]
         return found[0] if len(found) == 1 else None
 
     @classmethod
     def indented(cls, lines: Sequence[str], file: FileLines) -> Iterable[range]:  # noqa: ARG003
-        """Yield the stretches that are such an edit of the file, but for the blanks before all of their lines."""
+        """Yield the stretches that would be such an edit of the file without the blanks before their lines."""
         return ()
 
     @property
@@ -178,25 +177,28 @@ class Recognised:
 
     @property
     def whole_files(self) -> Sequence[str]:
-        """The files that have a fence of their own beside an edit of others."""
+        """The files that have a fence of their own, beside an edit of other files."""
         return ()
 
     @property
     def is_foreign(self) -> bool:
-        """Whether every part of the edit is of another file."""
+        """Whether every part of the edit is for another file."""
         return False
 
     @property
     def is_snippet(self) -> bool:
-        """Whether the edit is read as a snippet is: out of its fences, without the prose around it."""
+        """Whether the edit is read like a snippet: from its fences, without the prose around it."""
         return not (self.has_marks or self.is_whole)
 
     def surrounds(self, line: str) -> bool:
-        """Tell whether lines of this kind usually stand around such an edit."""
+        """Tell whether a line like this one usually stands around such an edit."""
         return False
 
     def outside(self) -> Iterator[int]:
-        """Yield the lines outside the edit.  Fenced text counts only if its fence holds a part of the edit."""
+        """Yield the lines outside the edit, except blank lines and those that usually surround it.
+
+        Fenced text counts only if its fence holds a part of the edit.
+        """
         reply, inside = self.reply, self.reply.claimed.union(self.lines)
         first = min(inside, default=0)
         is_own = reply.file.stands(reply.lines[first : first + 3], Likeness.TRAILING)
@@ -214,7 +216,7 @@ class Recognised:
         return ReadPart(self.reply.text, self.lines, others)
 
     def read_alone(self) -> ReadPart | None:
-        """Return the patch without any other line, if the format does not read it so for one file."""
+        """Return the patch without any other line; None if `read` already does so for one file."""
         return None
 
     def parts(self) -> Mapping[str, str]:

@@ -1,4 +1,6 @@
-"""Search/replace blocks: old text quoted, new text in its place, between the fences of Aider, Cline, Roo, Void and Zed.
+"""Reads search/replace blocks, which quote the old text and give the new text.
+
+Their fences are those of Aider, Cline, Roo, Void and Zed:
 
     <<<<<<< SEARCH      ------- SEARCH      <<<<<<< ORIGINAL      <old_text line=12>
     old lines           old lines           old lines             old lines
@@ -6,9 +8,9 @@
     new lines           new lines           new lines             new lines
     >>>>>>> REPLACE     +++++++ REPLACE     >>>>>>> UPDATED       </new_text>
 
-A block inside a block is content (files about this format hold such text), and so is a divider that does not fit: of
-several possible dividers the one counts whose old text stands in the file.  Exact and unique quotes determine the
-result.
+A block inside a block is content, because files about this format hold such text.  If several lines may be the divider,
+the right one is found by the file: it has the old text above that line.  The others are content too.  If quotes are
+exact and unique, they determine the result.
 """
 
 from __future__ import annotations
@@ -32,22 +34,22 @@ from apply_service.text.paths import is_path, is_prose, is_same_file, mentioned_
 from apply_service.types import Prediction
 
 TAG = 0
-"""Length of a fence that is a tag."""
+"""The length of a fence that is a tag."""
 MIN_RUN = 5
 MAX_MARK = 300
 MAX_DIVIDERS = 50
 MAX_BROKEN = 4
-"""Blocks that can't be read; behind so many, nothing is."""
+"""Once this many blocks can't be read, the rest of the update isn't read either."""
 OLD_WORDS, NEW_WORDS = ("SEARCH", "ORIGINAL"), ("REPLACE", "UPDATED")
 _LINE_NOTE = re.compile(r"^:(?P<which>start|end)_line:? ?(?P<line>\d+)\s*$")
 _HINT = re.compile(r"^(?:\(|:)?(?:(?:start_)?line)?[ =:]?(?P<line>\d+)\)?$", re.I)
 
 Numbered = list[tuple[int, str]]
-"""Text as (line of the update, text)."""
+"""Lines of text as (line of the update, text)."""
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """Return the original with the blocks applied; what stands around them is left out."""
+    """Return the original with the blocks applied.  The text around them is left out."""
     lines, file, trust = update.split("\n"), FileLines(original), Trust()
     blocks = _pick_blocks(read_all_blocks(lines, file), about.path, trust)
     _refuse_broken(blocks)
@@ -56,8 +58,11 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
 
 
 def merge_replacements(original: str, update: str, hunks: Sequence[QuotedHunk], trust: Trust) -> Prediction:
-    """Return the original with old text replaced, wherever it stands; no old text means a new file.  Raises
-    NeedsMoreContext: an old text has no place, or is missing though there is a file."""
+    """Return the original with the old text of each hunk replaced.  A hunk without old text makes a new file.
+
+    The hunks may have any order.  Raises NeedsMoreContext: an old text has no place, or a hunk has none and the file is
+    not empty.
+    """
     lines = update.split("\n")
     if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
         if original:
@@ -75,7 +80,7 @@ def merge_replacements(original: str, update: str, hunks: Sequence[QuotedHunk], 
 
 
 def _pick_blocks(blocks: list[SearchBlock], path: str | None, trust: Trust) -> list[SearchBlock]:
-    """Return the blocks for the file, by the names above them; where none names a file, by what the text speaks of."""
+    """Return the blocks for the file, by the names above them.  If no block has a name, the mentioned files count."""
     if any(block.path for block in blocks):
         return pick_for_file(blocks, path, trust)
     mentions = {block.mention for block in blocks if block.mention is not None}
@@ -86,7 +91,7 @@ def _pick_blocks(blocks: list[SearchBlock], path: str | None, trust: Trust) -> l
 
 # -- in a reply --------------------------------------------------------------------------------------------------------
 class FoundBlocks(Recognised):
-    """The blocks in a reply; none where one of them is not complete."""
+    """The blocks in a reply; none if one of them is not complete."""
 
     has_marks = True
     signs = ("<<<<<<< SEARCH", "------- SEARCH")
@@ -158,7 +163,7 @@ class FoundBlocks(Recognised):
         return self.mentions if is_routed and not named else named
 
     def parts(self) -> Mapping[str, str]:
-        """Return a block that can't be read is a part too: its file alone is refused."""
+        """Return the blocks of each file, with those that can't be read, so that only their file is refused."""
         lines, blocks = self.reply.lines, self._blocks
         if self._has_marks and not blocks:
             with suppress(MalformedEdit):
@@ -181,17 +186,17 @@ def write_block(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
 # -- fences ------------------------------------------------------------------------------------------------------------
 class Mark(NamedTuple):
-    """A line that can only be a fence of a block."""
+    """A line that can only be a fence of a block: its opening, its divider or its end."""
 
     kind: Literal["open", "divide", "close", "odd"]
-    """Odd: nearly an opening; its signs are mixed, or stand where none belong."""
+    """`odd`: almost an opening or an end, but with too few signs, mixed signs, or signs where none belong."""
     length: int
     stated_line: int | None = None
     path: str | None = None
 
 
 def read_mark(line: str) -> Mark | None:
-    """Return the fence that a line is, if it is one.  Fences stand at the start of their line."""
+    """Return the mark in a line; None if it has none.  A mark stands at the start of its line."""
     if line[:1] not in ("<", ">", "=", "-", "+") or len(line) > MAX_MARK:
         return None
     text = line.rstrip()
@@ -204,7 +209,7 @@ def read_mark(line: str) -> Mark | None:
 
 
 def _read_signs(sign: str, length: int, rest: str) -> Mark | None:
-    """Return the opening or closing fence that so many signs and the words behind them are."""
+    """Return the opening or closing mark that consists of `length` signs and `rest`; None if it is none."""
     words = rest.lstrip("<>-+=")
     known, tail = _read_word(words, sign)
     if sign in "<-" and known in OLD_WORDS and length >= (2 if sign == "<" else MIN_RUN):
@@ -217,7 +222,7 @@ def _read_signs(sign: str, length: int, rest: str) -> Mark | None:
 
 
 def _read_word(words: str, sign: str) -> tuple[str, str]:
-    """Return the word behind the signs of a fence, and what follows it.  Angles take words in small letters too."""
+    """Return the word behind the signs of a mark, and the text after it.  After < and > it may be in lower case."""
     word, _, tail = words.strip().partition(" ")
     word = word.rstrip("<>")
     if glue := next((glue for glue in (":", "(") if glue in word), ""):  # `SEARCH:12`, `SEARCH(line=2)`
@@ -237,7 +242,7 @@ def _read_tag(text: str) -> Mark | None:
 
 
 def _opening(length: int, tail: str) -> Mark | None:
-    """Return an opening fence and what stands behind its word: nothing, a line number or the file's name."""
+    """Return an opening mark, with the line number or file name behind its word.  None if there is any other text."""
     if hint := _HINT.match(tail):
         return Mark("open", length, max(int(hint["line"][:9]) - 1, 0))
     if not tail.strip("<>"):
@@ -253,28 +258,30 @@ class SearchBlock:
     label: str
     opening: int
     start: int
-    """First line of the old text."""
+    """The first line of the old text."""
     dividers: tuple[int, ...]
-    """Every line that may divide old from new text."""
+    """Every line that may divide the old from the new text."""
     closing: int
     stated_line: int | None = None
     path: str | None = None
     mention: str | None = None
-    """The file that the text above speaks of, where none names it outright."""
+    """The file that the text above mentions, if no line names one outright."""
     error: MalformedEdit | None = None
-    """Why it can't be read; `closing` is then the last line before what can."""
+    """Why the block can't be read.  `closing` is then the last line before the next block and its file's name."""
 
 
 def read_file_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
-    """Return the blocks of an update to this file.  Raises MalformedEdit: there is no block, or one that is not
-    complete."""
+    """Return the blocks of an update to this file.
+
+    Raises MalformedEdit: there is no block, or one can't be read.
+    """
     blocks = read_all_blocks(lines, file)
     _refuse_broken(blocks)
     return blocks
 
 
 def _refuse_broken(blocks: Sequence[SearchBlock]) -> None:
-    """Raise the error of the first broken block, which also names those that can be read."""
+    """Raise the error of the first broken block, if there is one.  The error also names the blocks that can be read."""
     error = next((block.error for block in blocks if block.error is not None), None)
     if error is not None:
         if labels := [block.label for block in blocks if block.error is None]:
@@ -283,9 +290,11 @@ def _refuse_broken(blocks: Sequence[SearchBlock]) -> None:
 
 
 def read_all_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
-    """Return the blocks of an update to this file, those that can't be read with their error.  Where there are such, a
-    line that looks like a fence is text where it stands in the file between the same lines.  Raises MalformedEdit:
-    there is no block."""
+    """Return the blocks of an update to this file.  A block that can't be read has its error.
+
+    If there is such a block, all are read once more.  Then a line that looks like a fence is text if the file has it
+    between the same lines.  Raises MalformedEdit: there is no block.
+    """
     marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
     rows: defaultdict[str, list[int]] = defaultdict(list)
     for row, line in enumerate(file.lines):
@@ -328,7 +337,7 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
         except MalformedEdit as error:
             n_broken += 1
             stop = _broken_end(lines, marks, at) if n_broken < MAX_BROKEN else len(lines)
-            while stop > at + 1 and is_around(lines[stop - 1]):  # what names the next block's file
+            while stop > at + 1 and is_around(lines[stop - 1]):  # it may name the next block's file
                 stop -= 1
             block = SearchBlock(label, at, at, (), stop - 1, error=error)
         blocks.append(replace(block, path=path, mention=None if path else mention))
@@ -339,7 +348,7 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
 
 
 def named_by(line: str) -> str | None:
-    """Return the file that a line above blocks names: a fence's title, a heading, or a line that does nothing else."""
+    """Return the file that a line above a block names: in a fence's title, in a heading, or as the whole line."""
     if fence := read_fence(line):
         return titled_path(fence.title)
     is_heading = line.lstrip().startswith(("#", "**"))
@@ -347,12 +356,12 @@ def named_by(line: str) -> str | None:
 
 
 def _broken_end(lines: Sequence[str], marks: Mapping[int, Mark], at: int) -> int:
-    """Return where the block below a broken one begins."""
+    """Return the line at which the block after a broken one begins."""
     return next((k for k in range(at + 1, len(lines)) if k in marks and marks[k].kind == "open"), len(lines))
 
 
 def _start_of_old(lines: Sequence[str], opening: int, stated: int | None) -> tuple[int, int | None]:
-    """Return the first line of the old text below its opening, and the line number that notes between them state."""
+    """Return the first line of the old text, and its line number if the opening or a note below it states one."""
     start = opening + 1
     while start < len(lines) and len(lines[start]) < MAX_MARK and (note := _LINE_NOTE.match(lines[start])):
         if note["which"] == "start":
@@ -363,8 +372,11 @@ def _start_of_old(lines: Sequence[str], opening: int, stated: int | None) -> tup
 
 
 def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, label: str) -> SearchBlock:
-    """Return the block from its opening on.  Blocks inside it must be whole: an opening alone would swallow what
-    follows."""
+    """Return the block that begins at `opening`.
+
+    Blocks inside it must be whole, because a lone opening would swallow the text after it.  Raises MalformedEdit: the
+    block, or one inside it, is not complete.
+    """
     mark = marks[opening]
     start, stated = _start_of_old(lines, opening, mark.stated_line)
     open_at, dividers = [opening], [list[int]()]
@@ -402,9 +414,11 @@ def _malformed(message: str, line: str) -> MalformedEdit:
 
 # -- old and new text --------------------------------------------------------------------------------------------------
 def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: str | None, trust: Trust) -> QuotedHunk:
-    """Return the block as a hunk.  Raises MalformedEdit: a note of line numbers, or what may be meant as the divider,
-    stands in the new text; TooLarge: the block holds more than `MAX_DIVIDERS` dividers, each of which would be
-    tried."""
+    """Return the block as a hunk.
+
+    Raises MalformedEdit: the new text has a note of a line number, or a line that may be meant as the divider.  Raises
+    TooLarge: the block has more than `MAX_DIVIDERS` dividers, and each would be tried.
+    """
     if len(block.dividers) > MAX_DIVIDERS:
         raise TooLarge(
             f"{block.label}: too many of its lines look like the divider =======",
@@ -437,7 +451,7 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
 
 
 def _divided(block: SearchBlock, divider: int, lines: Sequence[str], file: FileLines) -> QuotedHunk:
-    """Return the block as a hunk if this line divides it."""
+    """Return the block as a hunk, as if this line divided it."""
     start = divider + 1
     if lines[divider].rstrip() == "</old_text>":
         start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
@@ -448,12 +462,12 @@ def _divided(block: SearchBlock, divider: int, lines: Sequence[str], file: FileL
 
 
 def _added_dividers(hunk: QuotedHunk) -> list[str]:
-    """Return the lines of the new text that look like a divider."""
+    """Return the added lines that look like a divider."""
     return [line.text for line in hunk.lines if line.kind == "add" and _is_divider(line.text)]
 
 
 def _without_edge_dividers(hunk: QuotedHunk) -> QuotedHunk | None:
-    """Return the hunk without the dividers with which its new text begins or ends; None if one stands in its middle."""
+    """Return the hunk without dividers at the edges of its added lines; None if one stands among the others."""
     added = [at for at, x in enumerate(hunk.lines) if x.kind == "add"]
     edges = set(takewhile(lambda at: _is_divider(hunk.lines[at].text), added))
     edges |= set(takewhile(lambda at: _is_divider(hunk.lines[at].text), reversed(added)))
@@ -468,7 +482,10 @@ def _is_divider(line: str) -> bool:
 
 
 def _read_sides(block: SearchBlock, old: Numbered, new: Numbered, file: FileLines) -> QuotedHunk:
-    """Return the two sides without escapes and line numbers, unless the file holds them so."""
+    """Return the two sides as a hunk, without escapes and line numbers, unless the file has the old text with them.
+
+    Raises MalformedEdit: the new text has a note of a line number.
+    """
     stated = block.stated_line
     texts = [text for _, text in old]
     if not file.stands(texts, Likeness.TRAILING):
@@ -493,10 +510,7 @@ def _is_line_note(line: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    r"""Return the line without the backslash that tells a fence or line note of the file from the block's own.
-
-    Example: `\=======`.
-    """
+    r"""Return the line without its backslash, if that escapes a fence or line note of the file: `\=======`."""
     if not text.startswith("\\") or len(text) > MAX_MARK:
         return text
     bare = text[1:]
@@ -505,7 +519,10 @@ def _unescaped(text: str) -> str:
 
 
 def _without_numbers(side: Numbered) -> tuple[Numbered, int] | None:
-    """Text whose every line starts with its number (`12 | x`), without them, and the first number."""
+    """Return the text without the line numbers at the start of its lines (`12 | x`), and the first number.
+
+    None if a line has no number, or the numbers do not rise by one.
+    """
     found: Numbered = []
     numbers: list[int] = []
     for at, text in side:

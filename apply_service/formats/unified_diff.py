@@ -1,9 +1,9 @@
-"""Unified diffs: git's, and the sloppy ones that models write, read into file changes, and as an edit format.
+"""Reads unified diffs into file changes, and recognises them as an edit format.
 
-A hunk whose counts agree with its lines is read by them, so that content which looks like a header stays content.  Any
-other hunk (wrong counts, `@@ ... @@`, none) ends where something begins that can't be part of it.  Lines between hunks
-that are no headers are handed back as strays, never skipped silently.  A hunk whose context stands in the file once
-determines the result, wherever its line numbers point.
+It reads git's diffs and the sloppy ones that models write.  If a hunk's counts agree with its lines, they decide where
+it ends, so content that looks like a header stays content.  Any other hunk (wrong counts, `@@ ... @@`, no header) ends
+where something begins that can't be part of it.  Lines between hunks that are no headers are returned as strays, never
+skipped silently.  A hunk whose context stands in the file once determines the result, whatever its line numbers say.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SIGNATURE = re.compile(r"^-- ?$")
 _IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"')
 _MODE = re.compile(r"(old|new|new file|deleted file) mode (.*)$")
 _VERSION = re.compile(r"^\d+\.[\w. ()-]+$")
-"""git ends a mailed diff with a signature and its version."""
+"""The last line of a diff that git mails: its version, below the signature."""
 _PREAMBLE = re.compile(
     r"^(?:commit [0-9a-f]{7,}|From [0-9a-f]{7,} |"
     r"(?:From|Author|AuthorDate|Commit|CommitDate|Date|Subject|Index|Merge): ?|"
@@ -45,21 +45,24 @@ _PREAMBLE = re.compile(
     r"\d+\.\d+[\d.]*$| (?:create|delete) mode | rename .* => | mode change )"
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-"""After a backslash in a quoted path; anything else stands for itself."""
+"""The meanings of letters after a backslash in a quoted path.  Any other character stands for itself."""
 SIGNS = (" ", "+", "-")
 MAX_MISCOUNT = 3
-"""Lines by which models miscount a hunk that is complete."""
+"""Models miscount a complete hunk by up to this many lines."""
 MAX_LENGTH = 4096
-"""Of a header line, as of a path."""
+"""The most characters of a header line or a path."""
 PREFIXES = ("a/", "b/", "i/", "w/", "c/", "o/")
 NOTHING = "/dev/null"
 REGULAR = "100"
-"""How git's modes of regular files begin; others are links and submodules."""
+"""The start of git's modes of regular files.  Other modes are those of links and submodules."""
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """Return the original with the diff's hunks for this file applied; both texts may be as they came, with their line
-    ends and byte-order marks.  Without any header, lines with signs are read as a snippet."""
+    """Return the original with the diff's hunks for this file applied.
+
+    Both texts may be as they came, with their own line ends and byte-order marks.  Without any header, lines with signs
+    are read as a snippet.
+    """
     trust = Trust()
     lf, lf_update = normalise(original), normalise(update)
     lines = lf_update.split("\n")
@@ -87,7 +90,7 @@ def _no_hunk(update: str) -> MalformedEdit:
 
 # -- in a reply --------------------------------------------------------------------------------------------------------
 class FoundDiff(Recognised):
-    """The diff in a reply: the fences that hold one, else all from its first header on."""
+    """The diff in a reply: the fences that hold one, or else everything from its first header on."""
 
     has_marks = is_patch = True
     signs = ("+++ ",)
@@ -98,14 +101,14 @@ class FoundDiff(Recognised):
 
     @cached_property
     def _start(self) -> int | None:
-        """The line with which a diff begins.  Raises MalformedEdit if it is a combined diff."""
+        """The first line of a diff; None if there is none.  Raises MalformedEdit: it is a combined diff."""
         reply = self.reply
         starts = (at for at in range(len(reply.lines)) if at not in reply.claimed and starts_diff(reply.lines, at))
         return next(starts, None)
 
     @property
     def is_snippet(self) -> bool:
-        """Without headers a diff is read as a snippet is."""
+        """Whether the diff has no header, so that it is read like a snippet."""
         return self._start is None
 
     @property
@@ -174,7 +177,10 @@ def diff_fences(reply: ReplyLines) -> Iterator[tuple[Fence, str]]:
 
 
 def blanked(reply: ReplyLines, kept: Collection[int]) -> str:
-    """Return all lines of the reply, with those outside `kept` blanked, so that the others keep their numbers."""
+    """Return the reply with the lines outside `kept` blanked, so that the others keep their numbers.
+
+    If a fence names the file and its diff does not, git's header for that file replaces the line that opens the fence.
+    """
     lines = [("```" if fence_tag(line) else line) if at in kept else "" for at, line in enumerate(reply.lines)]
     for fence, first in diff_fences(reply):
         if fence.path and fence.is_surely_named and HUNK_HEADER.match(first):
@@ -184,13 +190,14 @@ def blanked(reply: ReplyLines, kept: Collection[int]) -> str:
 
 # -- applying ----------------------------------------------------------------------------------------------------------
 def apply_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
-    """Return the file after its change, which was read from `update` without its line ends; both texts are as they
-    came.
+    """Return the file after its change.
 
-    Where what the hunks quote stands in the file to the byte, line ends and byte-order mark included, what they add is
-    taken to the byte, as git does; otherwise line ends and mark are the file's.
+    Both texts are as they came.  `change` was read from `update` without line ends and byte-order mark.  If the file
+    has the quotes of the hunks byte for byte, with line ends and mark, the added lines are also taken byte for byte, as
+    git does.  Otherwise line ends and mark are the file's.
 
-    Raises MalformedEdit, NeedsMoreContext: as `predict_change`; MalformedEdit also where the byte-order mark would go.
+    Raises MalformedEdit, NeedsMoreContext: as `predict_change`.  Raises MalformedEdit: the byte-order mark would move
+    or disappear.
     """
     exact = _with_returns(change, original, update)
     if exact is None:
@@ -199,7 +206,10 @@ def apply_change(original: str, update: str, change: FileChange, trust: Trust) -
 
 
 def _with_returns(change: FileChange, original: str, update: str) -> FileChange | None:
-    r"""Return the change with a `\r` in each line that has one; None where it does not say more so, or does not fit."""
+    r"""Return the change with the `\r` of each line that has one.
+
+    None if neither text has a `\r` or a byte-order mark, or if the file does not have the old lines that way.
+    """
     if not ("\r" in original or "\r" in update or MARK in original or MARK in update):
         return None
     if "\n" not in update or ("\r" in original and "\n" not in original):
@@ -218,8 +228,10 @@ def _with_returns(change: FileChange, original: str, update: str) -> FileChange 
 
 
 def _without_ends(exact: Prediction, original: str, lf_update: str) -> Prediction:
-    """Return the same prediction in lines without ends, which are told beside them.  Raises MalformedEdit: the
-    byte-order mark would not stand where it stands."""
+    """Return the same prediction with the ends of its lines in `ends`.
+
+    Raises MalformedEdit: the byte-order mark would move or disappear.
+    """
     lines, update_lines = normalise(original).split("\n"), lf_update.split("\n")
     written = [op for op in exact.ops if op.kind != "drop"]
     texts = [op.text.removesuffix("\r") for op in written[:-1]] + [op.text for op in written[-1:]]
@@ -244,14 +256,16 @@ def _without_ends(exact: Prediction, original: str, lf_update: str) -> Predictio
 def _keeps_bom(written: Sequence[LineOp]) -> bool:
     """Tell whether the byte-order mark of the first line stays where it is."""
     is_elsewhere = any(op.original_line == 0 for op in written[1:])
-    is_another = written[0].original_line not in (None, 0)  # a kept line that begins with such a character itself
+    is_another = written[0].original_line not in (None, 0)  # such a kept line may begin with this character too
     return written[0].text.startswith(MARK) and not is_elsewhere and not is_another
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
 def starts_diff(lines: Sequence[str], at: int) -> bool:
-    """Tell whether a diff's header stands there: git's, a pair of names, or a hunk's with numbers or with changes
-    below."""
+    """Tell whether a header of a diff stands at this line.
+
+    The header is git's line, a pair of names, or a hunk's header with numbers in it or changes below it.
+    """
     line = lines[at]
     if line.startswith("diff --git "):
         return True
@@ -267,7 +281,7 @@ def starts_diff(lines: Sequence[str], at: int) -> bool:
 
 
 def is_preamble(line: str) -> bool:
-    """Tell whether the line is of a kind that commits and mails put before a diff or after it."""
+    """Tell whether commits and mails have such a line before a diff or after it."""
     return len(line) <= MAX_LENGTH and _PREAMBLE.match(line) is not None
 
 
@@ -275,19 +289,19 @@ class HunkHeader(NamedTuple):
     """What a hunk's `@@` line says."""
 
     numbers: tuple[int, int, int, int] | None = None
-    """First line and number of lines, of the old and of the new text."""
+    """The first line and the number of lines of the old text, then those of the new text."""
     heading: str = ""
 
     @property
     def stated_line(self) -> int | None:
-        """0-based first line; of a hunk without old lines, the line that it comes before."""
+        """The 0-based first line.  If the hunk has no old lines, it is the line before which the hunk goes."""
         if self.numbers is None:
             return None
         return self.numbers[0] if self.numbers[1] == 0 else max(self.numbers[0] - 1, 0)
 
 
 def read_hunk_header(line: str) -> HunkHeader:
-    """Raises MalformedEdit for a combined diff, which has no single original."""
+    """Return what the line says.  Raises MalformedEdit: it is of a combined diff, which has no single original."""
     if re.match(r"@@@+ -", line):
         raise MalformedEdit(
             "this is a combined diff (of a merge)", value=line[:200], remedy="send a diff of two versions of the file"
@@ -301,7 +315,7 @@ def read_hunk_header(line: str) -> HunkHeader:
 
 
 def _unquoted(name: str) -> str:
-    """Return the path that git's C-style quotes stand for.  Raises MalformedEdit where they are not closed."""
+    """Return the path without git's C-style quotes.  Raises MalformedEdit: the quotes are not closed."""
     if not name.startswith('"'):
         return name
     if not _IN_QUOTES.fullmatch(name):
@@ -322,8 +336,10 @@ def _bare(name: str) -> str:
 
 # -- parsing -----------------------------------------------------------------------------------------------------------
 def parse_diff(update: str) -> PatchText:
-    """Return the changes that a diff tells.  Raises MalformedEdit: there is none, or one of a kind that can't be
-    applied (binary, combined)."""
+    """Return the changes in a diff.
+
+    Raises MalformedEdit: there is none, or the diff is broken or of a kind that can't be applied (binary, combined).
+    """
     text = _Parser(update.split("\n")).run()
     if not any(change.hunks or change.action != "modify" for change in text.changes):
         raise _no_hunk(update)
@@ -348,10 +364,10 @@ class _Section:
         self._names: dict[str, str] = {}  # by "old" and "new"
         self._modes: dict[str, str] = {}
         self._says: set[str] = set()  # "git" (begins with git's own line), "create", "delete", "rename", "copy"
-        self._git_name = ""  # the one name that git's own line says twice
+        self._git_name = ""  # the name in git's own line, if both sides have the same
 
     def read_git_line(self, line: str) -> None:
-        """`diff --git a/x b/x`; names that differ, or hold blanks, are settled by the lines below."""
+        """Read the names in `diff --git a/x b/x`.  If they differ or hold blanks, later lines settle them."""
         rest = line.removeprefix("diff --git ")
         half = len(rest) // 2
         old, new = rest[:half], rest[half + 1 :]
@@ -366,7 +382,10 @@ class _Section:
         self._says.add("git")
 
     def read_header(self, line: str) -> bool:
-        """Take in one of git's extended header lines; False where it is none."""
+        """Read one of git's extended header lines, and tell whether the line is one.
+
+        Raises MalformedEdit: the diff is of a binary file, or a mode is damaged.
+        """
         word, _, rest = line.partition(" ")
         if word == "index" or line.startswith(("similarity index ", "dissimilarity index ")):
             if match := re.search(r"^index \S+ (\d{6})$", line):
@@ -391,7 +410,7 @@ class _Section:
         return True
 
     def read_names(self, lines: Sequence[str]) -> None:
-        """Take in `---` and `+++`, or one of them."""
+        """Read `---` and `+++`, or one of them.  Raises MalformedEdit: git's own line names another file."""
         self.has_names = True
         for line in lines:
             named, tab, _ = line[4 : 4 + MAX_LENGTH].partition("\t")
@@ -421,13 +440,15 @@ class _Section:
             return FileChange(old, "rename", new, tuple(self.hunks), *modes, "copy" in self._says)
         if is_new or is_deleted:
             action = "create" if is_new else "delete"
-        # git's choice of two names that tell no move: the old one where the new one only adds to it (`f.py.new`)
+        # Of two names without a move, git takes the old one if the new one only adds to it (`f.py.new`).
         is_old = is_deleted or (new.startswith(old) and not is_new)
         return FileChange(old if is_old else new, action, None, tuple(self.hunks), *modes, "copy" in self._says)
 
     def _says_move(self, old: str, new: str) -> bool:
-        """Tell whether the header of two names says that the file moves.  Raises MalformedEdit: nothing but git's line
-        does."""
+        """Tell whether a header with two names says that the file moves.
+
+        Raises MalformedEdit: the section shows neither a move nor a change, so the diff may be cut short.
+        """
         if self._says & {"rename", "copy"}:
             return True
         if "git" in self._says and not (self.has_names or self.hunks):
@@ -439,8 +460,10 @@ class _Section:
         return "git" in self._says
 
     def _told_modes(self) -> tuple[str | None, str | None]:
-        """Return the file's mode before and after, where the diff changes it.  Raises MalformedEdit: only the old one
-        is told."""
+        """Return the file's mode before and after; (None, None) for a regular file that keeps its mode.
+
+        Raises MalformedEdit: the diff gives only the old mode.
+        """
         old, new = self._modes.get("old"), self._modes.get("new")
         if old and not new and "delete" not in self._says:
             raise _damaged_mode(f"old mode {old}")
@@ -448,13 +471,16 @@ class _Section:
 
 
 def _lacking(hunk: QuotedHunk, missing: tuple[int, int]) -> tuple[int, int]:
-    """Return the old and new lines that the last hunk lacks, if they are more than models miscount."""
+    """Return how many old and new lines the last hunk lacks.
+
+    If it ends with context, up to MAX_MISCOUNT lines count as none, because models miscount.
+    """
     limit = 0 if hunk.lines and hunk.lines[-1].kind != "context" else MAX_MISCOUNT
     return missing if min(missing) >= 0 and max(missing) > limit else (0, 0)
 
 
 def _refuse_lines_behind_end(body: Sequence[tuple[int, str]]) -> None:
-    """Raises MalformedEdit: a line of a hunk follows the remark that its side has ended without a newline."""
+    """Raise MalformedEdit if a line of a hunk follows the remark that its side has ended without a newline."""
     sides = {"+": {"+"}, "-": {"-"}}
     ended: set[str] = set()
     for before, (at, text) in pairwise([(0, ""), *body]):
@@ -505,21 +531,24 @@ class _Parser:
         return PatchText(tuple(section.change() for section in self._sections), tuple(strays))
 
     def _read_names(self, at: int, n_names: int) -> None:
-        """Take in the names that begin there, which are of a new file if the last one has some or has hunks."""
+        """Read the names that begin at this line.  They begin a new file if the last one already has names or hunks."""
         if not self._sections or self._sections[-1].hunks or self._sections[-1].has_names:
             self._sections.append(_Section())
         self._sections[-1].read_names(self._lines[at : at + n_names])
 
     def _read_bare_hunk(self, at: int) -> int:
-        """Take in a hunk without a header; where it ends.  Raises MalformedEdit: one with numbers follows."""
+        """Read a hunk without a header, and return its end.  Raises MalformedEdit: a hunk with numbers follows."""
         end = self._read_hunk(at, HunkHeader())
         if end < len(self._lines) and _NUMBERS.match(self._lines[end]):
             raise self._no_hunk_of(at)
         return end
 
     def _signs_of_hunk(self, at: int, section: _Section | None) -> Sequence[str]:
-        """Return the signs of a hunk without a header: it stands right below the names, or the update holds nothing but
-        + and - lines."""
+        """Return the signs with which a hunk without a header may begin here; empty if none may.
+
+        It may begin right below the names of its file.  It may also begin with + or - before anything else of a diff,
+        if no header of a hunk follows.
+        """
         if section is None:
             return SIGNS[1:] if at > self._last_header else ()
         return SIGNS if section.has_names and not section.hunks else ()
@@ -532,14 +561,14 @@ class _Parser:
         )
 
     def _count_names(self, at: int) -> int:
-        """Return how many lines from here on name the file (`---`, `+++`); one alone must stand right before a hunk."""
+        """Return how many lines from here on name the file (`---`, `+++`).  A lone one must stand above a hunk."""
         here, below = self._lines[at], self._lines[at + 1] if at + 1 < len(self._lines) else ""
         if here.startswith("--- ") and below.startswith("+++ "):
             return 2
         return 1 if here.startswith(("--- ", "+++ ")) and HUNK_HEADER.match(below) else 0
 
     def _read_hunk(self, start: int, header: HunkHeader) -> int:
-        """Take in the hunk whose lines begin there; where it ends."""
+        """Read the hunk with its lines from `start` on, and return its end."""
         if not self._sections:
             self._sections.append(_Section())
         section = self._sections[-1]
@@ -572,11 +601,11 @@ class _Parser:
         return end
 
     def _counted_end(self, at: int, old: int, new: int) -> int | None:
-        """Return where the hunk ends if it has so many old and new lines; None where these numbers can't be right."""
+        """Return the end of a hunk with this many old and new lines; None if these counts can't be right."""
         while old > 0 or new > 0:
             if at == len(self._lines) or (sign := self._lines[at][:1] or " ") not in " +-\\":
                 return None
-            if self._begins_file(at):  # a count that takes it in is wrong
+            if self._begins_file(at):  # counts that include it are wrong
                 return None
             old -= sign in " -"
             new -= sign in " +"
@@ -587,7 +616,7 @@ class _Parser:
         return None if old or new or goes_on else at
 
     def _begins_file(self, at: int) -> bool:
-        """Tell whether the names of a file, new or old, and a hunk of it stand there."""
+        """Tell whether the two names of one file and the header of a hunk stand there."""
         if self._count_names(at) != 2 or not any(map(HUNK_HEADER.match, self._lines[at + 2 : at + 3])):
             return False
         names = (line[4 : 4 + MAX_LENGTH].partition("\t")[0] for line in self._lines[at : at + 2])
@@ -601,6 +630,6 @@ class _Parser:
             return True
         if _SIGNATURE.match(line):
             return at == self._last_shown[0] and _VERSION.match(self._lines[self._last_shown[-1]]) is not None
-        # below a blank line, a word at the left edge and no sign of the hunk's begin a paragraph
+        # Below a blank line, several words at the left edge begin a paragraph.
         starts_prose = at > 0 and not self._lines[at - 1] and line[:1].isalpha() and " " in line.strip()
         return at > self._last_change and (is_sentence(line) or starts_prose)

@@ -1,4 +1,4 @@
-"""V4A patches (`*** Begin Patch`), read into file changes, and as an edit format.
+"""Reads V4A patches (`*** Begin Patch`) into file changes, and recognises them as an edit format.
 
     *** Begin Patch
     *** Update File: path          *** Add File: path          *** Delete File: path
@@ -11,8 +11,8 @@
     *** End of File
     *** End Patch
 
-Directives stand at the start of their line; in a hunk every line has its sign, so that content never becomes a
-directive.  There are no line numbers: a hunk is found by its context, below the scopes that its `@@` lines name.
+Directives stand at the start of their line.  In a hunk every line has its sign, so content never becomes a directive.
+The format has no line numbers: a hunk is found by its context, below the scopes that its `@@` lines name.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from apply_service.types import Prediction
 BEGIN, END, END_OF_FILE, DIRECTIVE = "*** Begin Patch", "*** End Patch", "*** End of File", "*** "
 FILE_WORDS: dict[str, Action] = {"*** Update File:": "modify", "*** Add File:": "create", "*** Delete File:": "delete"}
 OPERATIONS = {"update": "*** Update File:", "create": "*** Add File:", "delete": "*** Delete File:"}
-"""What the operation of an `apply_patch_call` is called here."""
+"""The directive for each operation of an `apply_patch_call`."""
 MOVE_WORDS = ("*** Move to:", "*** Rename to:")
 MIN_WORDS = 3
-"""Fewer words right below a patch are no prose: they may be a piece of it."""
+"""A line right below a patch with fewer words is no prose: it may be a piece of the patch."""
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """Return the original with the patch's hunks for this file applied; what stands around the patch is left out."""
+    """Return the original with the patch's hunks for this file applied.  The text around the patch is left out."""
     trust = Trust()
     return predict_change(original, update, pick_change(parse_v4a(update).changes, about.path, trust), trust)
 
@@ -62,7 +62,10 @@ class FoundPatches(Recognised):
 
     @classmethod
     def in_call(cls, call: Arguments) -> str | None:
-        """Read the operation of an `apply_patch_call` too: what becomes of one file, and a patch without its frame."""
+        """Return the patch in a call, also if it is the operation of an `apply_patch_call`.
+
+        Such an operation is the change of one file, without the first and last line of a patch.
+        """
         match call.fields:
             case {"type": str(kind), "path": str(path)} if kind.removesuffix("_file") in OPERATIONS:
                 words, diff = OPERATIONS[kind.removesuffix("_file")], call.fields.get("diff", "")
@@ -84,7 +87,7 @@ class FoundPatches(Recognised):
         return [change.path for change in self._changes if change.path]
 
     def read_alone(self) -> ReadPart:
-        """Blank all other lines.  Where the patch can't be read, the text stays: the format's error says why."""
+        """Return the patch with all other lines blank.  If it can't be read, the text stays: the error says why."""
         if self._patch is None:
             return ReadPart(self.reply.text, range(len(self.reply.lines)), ())
         return ReadPart(blanked(self.reply, self._lines), self._lines, ())
@@ -104,7 +107,10 @@ recognise = FoundPatches
 
 
 def _framed(words: str, path: str, diff: str) -> str:
-    """Return one operation as a patch.  Raises MalformedEdit: the name or a line of the diff would be a directive."""
+    """Return one operation as a patch.
+
+    Raises MalformedEdit: the file's name has several lines, or a line of the diff is a directive.
+    """
     rows = normalise(diff).removesuffix("\n").split("\n") if diff else []
     stray = next((row for row in rows if row.startswith(DIRECTIVE) and row.rstrip() != END_OF_FILE), None)
     if stray is not None or "\n" in path or "\r" in path:
@@ -118,10 +124,10 @@ def is_patch_line(line: str) -> bool:
 
 
 def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the lines of every patch, its own first and last line included; the end of one that has none is the last
-    line.
+    """Return the first and the last line of every patch, both inclusive.
 
-    Inside a patch an end with blanks before it is one only where no line follows that could be a patch's.
+    A patch without an end lasts to the first line of the next patch, or to the last line of the text.  An end with
+    blanks before it counts only if no other end and no other patch follows.
     """
     spans: list[tuple[int, int]] = []
     is_padded = not any(is_patch_line(line) for line in lines)
@@ -146,8 +152,10 @@ def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def parse_v4a(update: str) -> PatchText:
-    """Return the changes that the patches of an update tell.  Raises MalformedEdit: there is no patch, it has no end,
-    or a line that does not belong."""
+    """Return the changes in the patches of an update.
+
+    Raises MalformedEdit: there is no patch, or one has no end or a line that does not belong to it.
+    """
     lines = update.split("\n")
     spans = patch_spans(lines)
     if not spans:
@@ -168,7 +176,7 @@ def parse_v4a(update: str) -> PatchText:
 
 
 def _read_changes(lines: Sequence[str], rows: range) -> Iterator[FileChange]:
-    """Yield the changes of one patch, whose inner lines are `rows`."""
+    """Yield the changes of one patch.  `rows`: the lines inside it."""
     at = next((at for at in rows if lines[at].strip()), rows.stop)
     if at == rows.stop:
         raise _malformed("the patch changes no file", "")
@@ -193,7 +201,7 @@ def _read_changes(lines: Sequence[str], rows: range) -> Iterator[FileChange]:
 
 
 def _read_update(path: str, lines: Sequence[str], body: range) -> FileChange:
-    """Return the change of a file that exists, which may move it."""
+    """Return the change of an existing file, which may also move it."""
     line = lines[body[0]] if body else ""
     new_path = line.partition(":")[2].strip() if line.startswith(MOVE_WORDS) else ""
     hunks = tuple(_read_hunks(lines, body[1:] if new_path else body))
@@ -203,7 +211,7 @@ def _read_update(path: str, lines: Sequence[str], body: range) -> FileChange:
 
 
 def _read_hunks(lines: Sequence[str], rows: range) -> Iterator[QuotedHunk]:
-    """Yield each hunk: scopes, then lines, up to the next `@@`, the end of the file or that of the part."""
+    """Yield each hunk: scopes, then lines, up to the next `@@`, an end of file, or the end of the file's part."""
     at = rows.start
     while at < rows.stop:
         scopes: list[str] = []
@@ -233,7 +241,7 @@ def _read_hunks(lines: Sequence[str], rows: range) -> Iterator[QuotedHunk]:
 
 
 def _read_file_line(line: str) -> tuple[Action, str] | None:
-    """Return the action and the path of a line that names a file."""
+    """Return the action and the path in a line that names a file; None for any other line."""
     for words, action in FILE_WORDS.items():
         if line.startswith(words):
             path = line[len(words) :].strip()

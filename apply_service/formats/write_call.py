@@ -1,4 +1,4 @@
-"""Writes what an edit does to a file as a call of the same kind, with quotes that stand in the file once."""
+"""Writes a repaired edit: the same change in the same format, with quotes that occur in the file once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from apply_service.formats.v4a import OPERATIONS
 from apply_service.text.diff import diff_lines, unified_diff_text
 
 N_AROUND = 3
-"""Unchanged lines around a change in formats that show them."""
+"""The unchanged lines on each side of a change, in formats that show them."""
 
 
 def write_call(name: str, sample: str, original: str, merged: str, path: str) -> str | None:
-    """Return the edit in the format `name`, in the spelling of `sample`; None where the file repeats itself too much to
-    be quoted, or the format quotes nothing.  Texts have LF line ends."""
+    """Return the change from `original` to `merged` as an edit in the format `name`, in the spelling of `sample`.
+
+    None if the texts are equal, the file repeats itself too much to be quoted, or the format quotes nothing.  All texts
+    have LF line ends.
+    """
     if name == "unified_diff":
         return unified_diff_text(original, merged, path)
     around = 1 if name in ("json_edit", "hashline") else N_AROUND
@@ -43,7 +46,7 @@ def write_call(name: str, sample: str, original: str, merged: str, path: str) ->
 
 
 def _json(sample: str, quotes: Sequence[Quote], path: str) -> str:
-    """Return the call itself with other texts, where it has one edit; else the edits of the file in a list."""
+    """Return the sample with other texts, if it and the change are one edit each; else a list of edits of the file."""
     values = read_calls(sample).values
     found = [
         pair for call in walk(values) for pair in PAIRS if all(isinstance(call.fields.get(one), str) for one in pair)
@@ -56,7 +59,7 @@ def _json(sample: str, quotes: Sequence[Quote], path: str) -> str:
 
 
 def _with_texts(value: Any, pair: tuple[str, str], quote: Quote) -> Any:
-    """Return a value of a call with the quote in the place of its old and new text, also in JSON inside a text."""
+    """Return a call's value with the quote in place of its old and new text.  JSON inside a text is changed too."""
     if isinstance(value, list):
         return [_with_texts(item, pair, quote) for item in value]
     if isinstance(value, str) and opens_json(value):
@@ -81,7 +84,7 @@ def _hunk(quote: Quote) -> list[str]:
 
 
 def _patch(sample: str, quotes: Sequence[Quote], path: str) -> str:
-    """Return a patch; where the sample is an operation of an `apply_patch_call`, that with another diff."""
+    """Return a patch; if the sample has an operation of an `apply_patch_call`, return such a call with the new diff."""
     rows = [row for one in quotes for row in ("@@", *_hunk(one))]
     values = read_calls(sample).values if opens_json(sample) else ()
     kinds = {f"{kind}_file" for kind in OPERATIONS}
@@ -93,7 +96,7 @@ def _patch(sample: str, quotes: Sequence[Quote], path: str) -> str:
 
 
 def _hashline(lines: Sequence[str], quotes: Sequence[Quote], path: str) -> str:
-    """Return edits of lines, with the usual hash of each line that they name."""
+    """Return hashline edits, with the usual hash of each line that they name."""
     edits = []
     for one in quotes:
         first, last = (usual_anchor(row + 1, lines[row]) for row in (one.start, one.stop - 1))
