@@ -6,10 +6,14 @@ Says what the answers are; how they look on the wire is `generate`'s part.
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from apply_service import errors
 from apply_service.errors import ApplyError
+from apply_service.formats.carry_over import carry_over
+from apply_service.formats.hunks import Trust
 from apply_service.pipeline import attribute_ops, origin_spans
 from apply_service.text.diff import text_hunks
 from apply_service.types import (
@@ -36,9 +40,16 @@ class EditCase:
     update: str
     merged: str
     path: str | None = "sample.py"
+    base: str | None = None
+    """The text that the edit was made for, where the file was changed since."""
+    format: str | None = None
+    strategy: str = "auto"
     confidences: tuple[float, ...] = ()
     """Of the hunks; with none, the program decided."""
     verdicts: tuple[Verdict, ...] = PASSED
+
+
+ERROR_REQUEST: Mapping[str, str] = {"original": "old\n", "update": "new\n", "path": "sample.py"}
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,7 @@ class ErrorCase:
     about: str
     error: ApplyError
     tokens: tuple[str, ...] = field(default=())
+    request: Mapping[str, str] = field(default_factory=lambda: ERROR_REQUEST)
 
 
 THREE = "import os\n\n\ndef first():\n    return 1\n\n\ndef second():\n    return 2\n\n\ndef third():\n    return 3\n"
@@ -57,6 +69,17 @@ THREE_MERGED = (
     "def third():\n    # checked\n    return 30\n"
 )
 THREE_UPDATE = "import sys\n# ... existing code ...\n    return 10\n# ... existing code ...\n    return 30\n"
+
+THREE_TYPED = THREE.replace("    return 2\n", "    return 2  # typed\n")
+"""The file of three hunks, changed by its user since the request."""
+
+CRLF, CRLF_UPDATE = "a = 1\r\nb = 2\r\nc = 3\r\n", "b = 20\n"
+
+
+def text_edit(before: str, after: str) -> str:
+    """Return the edit that makes the one text of the other: a model's text, or what is left of a proposal."""
+    return json.dumps({"old_string": before, "new_string": after}, ensure_ascii=False, separators=(",", ":"))
+
 
 EDITS = (
     EditCase(
@@ -68,7 +91,7 @@ EDITS = (
         confidences=(0.99, 0.75, 0.5),
         verdicts=ODD,
     ),
-    EditCase("crlf", "Windows line ends.", "a = 1\r\nb = 2\r\nc = 3\r\n", "b = 20\n", "a = 1\r\nb = 20\r\nc = 3\r\n"),
+    EditCase("crlf", "Windows line ends.", CRLF, CRLF_UPDATE, "a = 1\r\nb = 20\r\nc = 3\r\n"),
     EditCase(
         "byte_order_mark",
         "A byte-order mark before the first line, which is edited.",
@@ -93,7 +116,36 @@ EDITS = (
         "mixed_line_ends", "Both kinds of line end in one file.", "a\r\nb\nc\r\nd\n", "b2\n", "a\r\nb2\nc\r\nd2\n"
     ),
     EditCase("line_end_changed", "One Windows line end becomes a line feed.", "a\r\nb\r\n", "a\nb\r\n", "a\nb\r\n"),
+    EditCase(
+        "carried_over",
+        "The file of crlf was changed since the request: the same edit with its base, merged with the change.",
+        CRLF + "d = 4\r\n",
+        CRLF_UPDATE,
+        "a = 1\r\nb = 20\r\nc = 3\r\nd = 4\r\n",
+        base=CRLF,
+    ),
+    EditCase(
+        "carried_text",
+        "The file of three_hunks was changed since the request: what the model wrote, merged with the change.",
+        THREE_TYPED,
+        text_edit(THREE, THREE_MERGED),
+        THREE_MERGED.replace("    return 2\n", "    return 2  # typed\n"),
+        base=THREE,
+        format="json_edit",
+        strategy="exact",
+    ),
 )
+
+
+def conflict(base: str, edited: str, newer: str) -> ApplyError:
+    """Return the error of an edit that changes what the file has changed as well."""
+    prediction = Trust().prediction_of(base, edited, edited.split("\n"))
+    try:
+        carry_over(base, prediction, newer)
+    except errors.EditConflict as error:
+        return error
+    raise AssertionError("the two texts can be merged")
+
 
 ERRORS = (
     ErrorCase(
@@ -125,6 +177,19 @@ ERRORS = (
         "The engine fails after the first provisional text.",
         errors.EngineFailure("The engine crashed on this request.", remedy="See the service's log."),
         tokens=("import os\n",),
+    ),
+    ErrorCase(
+        "edit_conflict",
+        "The file was changed since the request in the lines that the edit changes, at two places.",
+        conflict(THREE, THREE_MERGED, THREE.replace("return 1", "return 11").replace("    return 3\n", "")),
+        request={
+            "original": THREE.replace("return 1", "return 11").replace("    return 3\n", ""),
+            "base": THREE,
+            "update": text_edit(THREE, THREE_MERGED),
+            "path": "sample.py",
+            "format": "json_edit",
+            "strategy": "exact",
+        },
     ),
 )
 

@@ -24,7 +24,6 @@ from editor_plugins.contract.cases import EDITS, ERRORS, EditCase, ErrorCase, re
 FOLDER = Path(__file__).parent / "fixtures"
 JSON_TYPE = "application/json"
 TOKEN_CHARACTERS = 12
-ERROR_REQUEST = {"original": "old\n", "update": "new\n", "path": "sample.py"}
 
 
 def main() -> None:
@@ -56,8 +55,10 @@ def tokens_of(case: EditCase) -> tuple[str, ...]:
 
 def request_of(case: EditCase) -> dict[str, Any]:
     """The body an editor sends."""
-    body = {"original": case.original, "update": case.update, "path": case.path, "strategy": "auto"}
-    body["base_sha256"] = hashlib.sha256(case.original.encode()).hexdigest()
+    body = {"original": case.original, "base": case.base, "update": case.update, "path": case.path}
+    body |= {"format": case.format, "strategy": case.strategy}
+    made_for = case.original if case.base is None else case.base
+    body["base_sha256"] = hashlib.sha256(made_for.encode()).hexdigest()
     return {key: value for key, value in body.items() if value is not None}
 
 
@@ -79,7 +80,7 @@ def _error_fixture(case: ErrorCase) -> dict[str, Any]:
     reply = NativeReply(with_bytes=False)
     frames = [frame for text in case.tokens for frame in reply.frames(TokenEvent(text))]
     stream = _stream([*frames, sse_event(NATIVE.json(case.error), reply.error_event)]) if frames else whole
-    return {"name": case.name, "about": case.about, "request": ERROR_REQUEST, "reply": whole, "stream": stream}
+    return {"name": case.name, "about": case.about, "request": dict(case.request), "reply": whole, "stream": stream}
 
 
 def _cut_off(fixture: dict[str, Any]) -> dict[str, Any]:

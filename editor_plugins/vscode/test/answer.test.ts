@@ -7,19 +7,15 @@ import { Proposal } from "../src/core/proposal.js";
 import type { NativeAnswer } from "apply-service-client";
 import { answerOf, fixture } from "./fixtures.js";
 
-function codeOf(name: string, change: Partial<NativeAnswer> = {}, now?: string, end: LineEnd = "\n"): string {
+function codeOf(name: string, change: Partial<NativeAnswer> = {}, end: LineEnd = "\n"): string {
   const { original } = fixture(name).request;
-  const found = proposalFor(original, now ?? original, { ...answerOf(name), ...change }, end);
+  const found = proposalFor(original, { ...answerOf(name), ...change }, end);
   return found instanceof Proposal ? "proposal" : found.code;
 }
 
 test("an answer for the document as it is becomes a proposal", () => {
   assert.equal(codeOf("three_hunks"), "proposal");
-  assert.equal(codeOf("crlf", {}, undefined, "\r\n"), "proposal");
-});
-
-test("a document that was changed meanwhile is not touched", () => {
-  assert.equal(codeOf("three_hunks", {}, `${fixture("three_hunks").request.original}# typed\n`), "stale_base");
+  assert.equal(codeOf("crlf", {}, "\r\n"), "proposal");
 });
 
 test("an answer whose hashes do not match is refused", () => {
@@ -34,12 +30,12 @@ test("an answer of which something is missing is refused", () => {
 });
 
 test("line ends that a document cannot hold are refused", () => {
-  assert.equal(codeOf("mixed_line_ends", {}, undefined, "\r\n"), "line_ends");
-  assert.equal(codeOf("line_end_changed", {}, undefined, "\r\n"), "line_ends");
+  assert.equal(codeOf("mixed_line_ends", {}, "\r\n"), "line_ends");
+  assert.equal(codeOf("line_end_changed", {}, "\r\n"), "line_ends");
 });
 
 test("a document without line ends gives its own to new lines", () => {
-  const proposal = proposalFor("", "", answerOf("new_file"), "\r\n");
+  const proposal = proposalFor("", answerOf("new_file"), "\r\n");
   assert.ok(proposal instanceof Proposal);
   assert.equal(proposal.plan([0]).text, "a = 1\r\nb = 2\r\n");
 });

@@ -14,6 +14,7 @@ import { proposalFor } from "../src/core/answer.js";
 import { fits, type LineEnd } from "../src/core/lineEnds.js";
 import { Proposal } from "../src/core/proposal.js";
 import { Review } from "../src/core/review.js";
+import { alone } from "./answers.js";
 import { Buffer } from "./buffer.js";
 
 const ROOT = "../..";
@@ -67,12 +68,12 @@ function accept(review: Review, buffer: Buffer, group: readonly number[]): void 
 function run({ seed, end, answer, groups, texts }: Case): boolean {
   const buffer = new Buffer(texts[0], end);
   assert.equal(buffer.text, texts[0], `seed ${seed}`);
-  const proposal = proposalFor(texts[0], buffer.text, answer, buffer.end);
+  const proposal = proposalFor(texts[0], answer, buffer.end);
   if (!(proposal instanceof Proposal)) {
     assert.deepEqual([proposal.code, fits(answer.merged_code, end)], ["line_ends", false], `seed ${seed}`);
     return false;
   }
-  const review = new Review(proposal);
+  const review = new Review(alone(proposal));
   const isConverted = !fits(answer.merged_code, end);
   const expected = texts.map((text) => (isConverted ? text.replace(/\r\n|\r|\n/g, end) : text));
   for (const [i, group] of groups.entries()) {

@@ -22,6 +22,7 @@ test("the status bar says what goes on", () => {
   );
   assert.equal(statusText({ phase: "hunks", n: 1, speed: "", reading: "" }), "Apply: 1 hunk");
   assert.equal(statusText({ phase: "failed", code: "stale_base" }), "Apply: failed (stale_base)");
+  assert.equal(statusText({ phase: "changed" }), "Apply: document changed");
   assert.equal(statusText({ phase: "offline" }), "Apply: offline");
 });
 

@@ -4,7 +4,7 @@ import { applyEdits } from "../src/core/edits.js";
 import { Lines } from "../src/core/lines.js";
 import { Proposal } from "../src/core/proposal.js";
 import { Review } from "../src/core/review.js";
-import { proposalOf } from "./answers.js";
+import { alone, proposalOf } from "./answers.js";
 import { answerOf, fixture } from "./fixtures.js";
 
 const ORIGINAL = fixture("three_hunks").request.original;
@@ -94,7 +94,7 @@ test("edits that do not lead to the text are no proposal", () => {
 });
 
 test("undo makes accepted hunks pending again, redo accepts them, rejected ones stay so", () => {
-  const review = new Review(proposalOf("three_hunks"));
+  const review = new Review(alone(proposalOf("three_hunks")));
   review.accept(review.proposal.plan([0]));
   const once = review.proposal.text;
   review.reject([1]);
@@ -108,7 +108,7 @@ test("undo makes accepted hunks pending again, redo accepts them, rejected ones 
 });
 
 test("any other change makes a review stale, until it is taken back", () => {
-  const review = new Review(proposalOf("three_hunks"));
+  const review = new Review(alone(proposalOf("three_hunks")));
   assert.deepEqual([review.follow(`${ORIGINAL}x`), review.isStale], ["stale", true]);
   assert.equal(review.follow(`${ORIGINAL}xy`), "none");
   assert.deepEqual([review.follow(ORIGINAL), review.isStale], ["moved", false]);

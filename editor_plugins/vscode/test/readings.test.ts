@@ -6,7 +6,7 @@ import type { EditRequest, NativeAnswer } from "apply-service-client";
 import { Proposal } from "../src/core/proposal.js";
 import { noticeOf, Readings } from "../src/core/readings.js";
 import { Review } from "../src/core/review.js";
-import { proposalOf } from "./answers.js";
+import { alone, proposalOf } from "./answers.js";
 import { answerOf } from "./fixtures.js";
 
 const REQUEST: EditRequest = { original: "a = 1\n", update: "a = 2\n" };
@@ -90,7 +90,7 @@ test("a doubt between readings is told as a question", () => {
 
 test("another reading can be shown until a hunk is accepted, and after it is undone", () => {
   const proposal = proposalOf("three_hunks");
-  const review = new Review(proposal, readingsOf(doubted()));
+  const review = new Review(alone(proposal, readingsOf(doubted())));
   assert.ok(review.canStep);
   review.accept(proposal.plan([0]));
   assert.ok(!review.canStep);
@@ -98,12 +98,12 @@ test("another reading can be shown until a hunk is accepted, and after it is und
   assert.ok(review.canStep);
   review.follow("something else");
   assert.ok(!review.canStep);
-  assert.ok(!new Review(proposal).canStep);
+  assert.ok(!new Review(alone(proposal)).canStep);
 });
 
 test("a reading that changes nothing waits for another to be chosen", () => {
   const nothing = Proposal.of("a = 1\n", answerOf("no_change"));
   assert.ok(nothing !== null);
-  assert.ok(!new Review(nothing, readingsOf(doubted())).isOver);
-  assert.ok(new Review(nothing).isOver);
+  assert.ok(!new Review(alone(nothing, readingsOf(doubted()))).isOver);
+  assert.ok(new Review(alone(nothing)).isOver);
 });

@@ -45,7 +45,7 @@ local function run(case, folder)
   if not found then
     return vim.tbl_extend("error", result, { fault = "no proposal" })
   end
-  proposals.open(buffer, found)
+  proposals.open(buffer, { asked = {}, proposal = found })
   for _, group in ipairs(case.groups) do
     proposals.accept(buffer, group)
   end

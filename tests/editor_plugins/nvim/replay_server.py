@@ -16,6 +16,8 @@ class Script:
     """What the server does, and what it has seen."""
 
     case: str = "three_hunks"
+    first: tuple[str, ...] = ()
+    """The cases of the first requests, in order."""
     key: str | None = None
     gate: threading.Event | None = None
     """Waited for before the final event (a stream) or the body."""
@@ -24,7 +26,8 @@ class Script:
     sent_tokens: threading.Event = field(default_factory=threading.Event)
 
     def answer_to(self, request: dict[str, Any], authorization: str | None) -> dict[str, Any]:
-        case = self.case
+        at = len(self.requests) - 1
+        case = self.first[at] if at < len(self.first) else self.case
         if self.key is not None and authorization != f"Bearer {self.key}":
             case = "wrong_key"
         fixture = json.loads((FOLDER / f"{case}.json").read_text(encoding="utf-8"))

@@ -1,5 +1,6 @@
 """The commands against a server that replays the contract."""
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -213,24 +214,94 @@ def test_cancel_ends_the_request_at_the_server(editor: Editor, tmp_path: Path) -
     assert len(script.requests) == 1
 
 
-@pytest.mark.parametrize("when", ["before the answer", "before accepting"])
-def test_a_stale_buffer_is_refused(editor: Editor, tmp_path: Path, when: str) -> None:
-    script = Script(gate=threading.Event())
+MERGED_NOTE = "the buffer was changed since the request, and the edit was merged with the change: "
+CARRIED = {"carried_over": "crlf", "carried_text": "three_hunks"}
+WHEN = ("before the answer", "before accepting")
+
+
+def type_over(editor: Editor, script: Script, when: str, command: str) -> None:
+    """Change the buffer before the answer to the first request comes, or before it is accepted."""
     assert script.gate is not None
+    assert script.sent_tokens.wait(20)
+    if when == "before the answer":
+        editor.command(command)
+        script.gate.set()
+    else:
+        script.gate.set()
+        editor.wait_for_status("hunks")
+        editor.command(command)
+        editor.command("ApplyAccept!")
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("name", CARRIED)
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_change_of_the_buffer_is_merged(editor: Editor, tmp_path: Path, name: str, when: str, stream: bool) -> None:
+    """The same edit is asked for with its base; what a model wrote goes as an edit of its own."""
+    first, case = CASES[CARRIED[name]], CASES[name]
+    script = Script(name, first=(first.name,), gate=threading.Event())
+    typed = "call append(line('$'), 'd = 4')" if name == "carried_over" else "%s/return 2$/return 2  # typed/"
+    with replay_server(script) as url:
+        editor.setup(url=url, stream=stream, verdicts="never")
+        editor.open(tmp_path / "sample.py", first.original.encode())
+        editor.nvim.funcs.setreg("a", first.update)
+        editor.command("ApplySnippet a")
+        type_over(editor, script, when, typed)
+        editor.wait_for_note(MERGED_NOTE)
+        assert editor.text() == case.original.encode(), "it is only shown"
+        assert editor.marks()
+        editor.command("ApplyAccept!")
+    assert editor.text() == case.merged.encode()
+    editor.command("silent undo")
+    assert editor.text() == case.original.encode(), "what was typed is a step of its own"
+    wanted = request_of(case) | {"timeout_s": 120} | ({"stream": True} if stream else {})
+    seen = script.requests[1]
+    if case.format == "json_edit":
+        seen["update"], wanted["update"] = json.loads(seen["update"]), json.loads(wanted["update"])
+    assert script.requests[1:] == [wanted]
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_conflict_is_told_with_its_lines_and_waits(editor: Editor, tmp_path: Path, when: str, stream: bool) -> None:
+    script = Script("edit_conflict", first=("three_hunks",), gate=threading.Event())
+    with replay_server(script) as url:
+        ask(editor, url, tmp_path, stream=stream, verdicts="never")
+        type_over(editor, script, when, "call setline(5, '    return 11') | call deletebufline('%', 13)")
+        note = editor.wait_for_note("[edit_conflict]")
+        assert "Line 5: the buffer has `return 11`, the edit has `return 10`." in note
+        assert "Line 13: the buffer has nothing, the edit has `# checked return 30`." in note
+        assert "failed (edit_conflict)" in editor.status()
+        typed = THREE.replace("return 1", "return 11").replace("    return 3\n", "")
+        assert editor.text() == typed.encode()
+        assert script.requests[1]["original"] == typed
+        assert len(script.requests) == 2
+        editor.command("silent undo")
+        editor.command("ApplyAccept!")
+    assert editor.text() == THREE_MERGED.encode(), "the change was taken back, so the proposal fits again"
+    assert len(script.requests) == 2
+
+
+def test_a_proposal_that_conflicts_can_be_dropped(editor: Editor, tmp_path: Path) -> None:
+    script = Script("edit_conflict", first=("three_hunks",), gate=threading.Event())
     with replay_server(script) as url:
         ask(editor, url, tmp_path)
-        editor.wait_for_status("provisional")
-        if when == "before the answer":
-            editor.command("call setline(2, 'changed')")
-            script.gate.set()
-        else:
-            script.gate.set()
-            editor.wait_for_status("hunks")
-            editor.command("call setline(2, 'changed')")
-            editor.command("ApplyAccept!")
-        editor.wait_for_note("nothing was changed. Ask again.")
-    assert editor.text() == THREE.replace("\n\n", "\nchanged\n", 1).encode()
-    assert editor.marks() == []
+        type_over(editor, script, "before the answer", "call setline(5, '    return 11')")
+        editor.wait_for_note("[edit_conflict]")
+        assert editor.marks() == [], "nothing is drawn where it does not fit"
+        editor.command("ApplyReject!")
+    assert editor.status() == ""
+    assert editor.text() == THREE.replace("return 1", "return 11").encode()
+
+
+def test_what_is_merged_is_accepted_by_itself_only_where_both_answers_are_clean(editor: Editor, tmp_path: Path) -> None:
+    first, case = CASES["three_hunks"], CASES["carried_text"]
+    script = Script(case.name, first=(first.name,), gate=threading.Event())
+    with replay_server(script) as url:
+        ask(editor, url, tmp_path, auto_accept="clean", verdicts="never")
+        type_over(editor, script, "before the answer", "%s/return 2$/return 2  # typed/")
+        editor.wait_for_note(MERGED_NOTE)
+    assert editor.text() == case.original.encode()
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,115 @@ def test_an_older_service_that_gives_no_ids_is_not_asked_for_readings(editor: Ed
     editor.wait_for_note("no other reading")
 
 
+SMALL = "a = 1\nb = 2\nc = 3\nd = 4\ne = 5\nf = 6\ng = 7\n"
+TWO_BLOCKS = "".join(
+    f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
+    for old, new in (("b = 2", "b = 20"), ("f = 6", "f = 60"))
+)
+TYPE_AT_EACH_REQUEST = """local client, n = require("apply_service.client"), 0
+local apply = client.apply
+client.apply = function(...)
+  local stop = apply(...)
+  n = n + 1
+  if n <= ... then vim.api.nvim_buf_set_lines(0, -1, -1, false, { "typed_" .. n .. " = 1" }) end
+  return stop
+end"""
+
+
+def ask_small(editor: Editor, url: str, path: Path, **options: object) -> None:
+    editor.setup(url=url, verdicts="never", **options)
+    editor.open(path / "small.py", SMALL.encode())
+    editor.nvim.funcs.setreg("a", TWO_BLOCKS)
+    editor.command("ApplySnippet a")
+
+
+def type_at_requests(editor: Editor, n: int) -> None:
+    """A line is typed while each of the first `n` requests is under way."""
+    editor.lua(TYPE_AT_EACH_REQUEST.replace("<= ...", f"<= {n}"))
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_is_typed_while_the_service_works_is_merged(
+    editor: Editor, url: str, tmp_path: Path, stream: bool
+) -> None:
+    type_at_requests(editor, 2)
+    ask_small(editor, url, tmp_path, stream=stream)
+    editor.wait_for_note("merged with the change: 2 hunks")
+    typed = SMALL + "typed_1 = 1\ntyped_2 = 1\n"
+    assert editor.text() == typed.encode()
+    editor.command("ApplyAccept!")
+    assert editor.text() == typed.replace("b = 2", "b = 20").replace("f = 6", "f = 60").encode()
+
+
+def test_a_buffer_that_never_rests_is_told_so(editor: Editor, url: str, tmp_path: Path) -> None:
+    type_at_requests(editor, 4)
+    ask_small(editor, url, tmp_path)
+    editor.wait_for_note("The buffer was changed again while the service worked; nothing was changed by it.")
+    typed = SMALL + "".join(f"typed_{n} = 1\n" for n in range(1, 5))
+    assert editor.text() == typed.encode(), "asked four times"
+    editor.command("ApplyAccept!")
+    editor.wait_for_note("merged with the change: 2 hunks")
+    editor.command("ApplyAccept!")
+    assert editor.text() == typed.replace("b = 2", "b = 20").replace("f = 6", "f = 60").encode()
+
+
+def test_what_is_decided_stays_decided_where_the_rest_is_merged(editor: Editor, url: str, tmp_path: Path) -> None:
+    ask_small(editor, url, tmp_path)
+    editor.wait_for_status("2 of 2")
+    editor.command("normal! 2G")
+    editor.command("ApplyAccept")
+    editor.command("call setline(2, 'b = 21')")  # the accepted line itself
+    editor.command("normal! 6G")
+    editor.command("ApplyAccept")
+    editor.wait_for_note("merged with the change: 1 hunk")
+    assert "1 of 1 hunks" in editor.status()
+    editor.command("ApplyAccept!")
+    assert editor.text() == SMALL.replace("b = 2", "b = 21").replace("f = 6", "f = 60").encode()
+
+
+def test_a_rejected_hunk_does_not_come_back(editor: Editor, url: str, tmp_path: Path) -> None:
+    ask_small(editor, url, tmp_path)
+    editor.wait_for_status("2 of 2")
+    editor.command("normal! 2G")
+    editor.command("ApplyReject")
+    editor.command("call setline(1, 'a = 11')")
+    editor.command("ApplyAccept!")
+    editor.wait_for_note("merged with the change: 1 hunk")
+    editor.command("ApplyAccept!")
+    assert editor.text() == SMALL.replace("a = 1", "a = 11").replace("f = 6", "f = 60").encode()
+
+
+def test_a_conflict_is_told_and_nothing_is_changed(editor: Editor, url: str, tmp_path: Path) -> None:
+    ask_small(editor, url, tmp_path)
+    editor.wait_for_status("2 of 2")
+    editor.command("call setline(2, 'b = 3')")
+    editor.command("ApplyAccept!")
+    note = editor.wait_for_note("[edit_conflict]")
+    assert "Line 2: the buffer has `b = 3`, the edit has `b = 20`." in note
+    assert editor.text() == SMALL.replace("b = 2", "b = 3").encode()
+
+
+def test_what_the_model_wrote_is_merged_with_what_is_typed(editor: Editor, url: str, tmp_path: Path) -> None:
+    ask(editor, url, tmp_path, strategy="model")
+    editor.wait_for_status("hunks")
+    editor.command("call append(0, '# typed')")
+    editor.command("ApplyAccept!")
+    editor.wait_for_note("merged with the change")
+    editor.command("ApplyAccept!")
+    assert editor.text() == b"# typed\n" + MERGED
+
+
+def test_readings_are_stepped_through_after_a_change(editor: Editor, url: str, tmp_path: Path) -> None:
+    ask_in_doubt(editor, url, tmp_path)
+    editor.command("call append(0, 'import q')")
+    editor.command("ApplyReading")
+    editor.wait_for_note("merged with the change: 1 hunk of reading 1 of 4")
+    editor.command("ApplyReading")
+    editor.wait_for_status("reading 2 of 4")
+    editor.command("ApplyAccept!")
+    assert editor.text() == b"import q\n" + edited_in("b")
+
+
 def test_another_base_is_refused_by_the_server(editor: Editor, url: str, tmp_path: Path) -> None:
     """The plugin's own hash is spoilt: what the server then says must come through."""
     editor.lua("local sha = vim.fn.sha256; vim.fn.sha256 = function(text) return sha(text .. 'x') end")

@@ -7,6 +7,7 @@ import pytest
 
 from tests.doubles import ScriptedRun
 from tests.editor_plugins.nvim.editor import Editor
+from tests.editor_plugins.nvim.real_server import real_server
 from tests.live_server import live_server
 
 REPLY = """Here are both changes.
@@ -143,7 +144,7 @@ def test_what_is_no_reply_is_refused(editor: Editor, folder: Path, text: str, wo
     assert files_in(folder).keys() == {"a.py", "lib/b.py"}
 
 
-def test_a_file_changed_while_the_service_works_is_left_alone(editor: Editor, folder: Path) -> None:
+def test_a_file_changed_while_the_service_works_is_merged_with_the_change(editor: Editor, folder: Path) -> None:
     """The change falls between the second question and its answer."""
     editor.command("edit a.py")
     editor.lua(
@@ -152,12 +153,19 @@ def test_a_file_changed_while_the_service_works_is_left_alone(editor: Editor, fo
         client.batch = function(...)
           n = n + 1
           local stop = batch(...)
-          if n == 2 then vim.api.nvim_buf_set_lines(0, 0, 0, false, { "typed = 1" }) end
+          if n == 2 then vim.api.nvim_buf_set_lines(0, 0, 0, false, { "typed = 1", "" }) end
           return stop
         end"""
     )
-    ask(editor, REPLY)
-    editor.wait_for_note("a.py: the buffer was changed while the service worked")
-    editor.wait_for_note("1 hunk in 1 file, 1 failed")
-    editor.command("buffer a.py")
-    assert editor.text() == b"typed = 1\nx = 1\n"
+    with real_server() as merging:
+        editor.setup(url=merging, verdicts="never")
+        ask(editor, REPLY)
+        editor.wait_for_note("2 hunks in 2 files")
+        editor.wait_for_note(
+            "the buffer was changed since the request, and the edit was merged with the change: 1 hunk"
+        )
+        editor.command("buffer a.py")
+        assert editor.text() == b"typed = 1\n\nx = 1\n"
+        assert editor.marks()
+        editor.command("ApplyAccept!")
+    assert editor.text() == b"typed = 1\n\nx = 2\n"

@@ -60,7 +60,8 @@ FIRST_LINE_ADDED = """local answer = {
 }
 local proposal = require("apply_service.proposal").new("b = 2\\nc = 3\\n", answer)
 local readings = ... and require("apply_service.readings").of({}, answer) or nil
-require("apply_service.proposals").open(vim.api.nvim_get_current_buf(), proposal, readings)"""
+local offer = { asked = {}, proposal = proposal, readings = readings }
+require("apply_service.proposals").open(vim.api.nvim_get_current_buf(), offer)"""
 
 
 def test_lines_before_the_first_are_seen(tmp_path: Path) -> None:
@@ -97,7 +98,8 @@ def test_a_reading_that_changes_nothing_waits_until_it_is_taken(tmp_path: Path) 
             local readings = require("apply_service.readings").of_refusal({}, failure)
             local answer = { merged_code = "b = 2\\n", verdicts = {}, spans = {}, hunks = {}, edits = {} }
             local proposal = require("apply_service.proposal").new("b = 2\\n", answer)
-            require("apply_service.proposals").open(vim.api.nvim_get_current_buf(), proposal, readings)"""
+            local offer = { asked = {}, proposal = proposal, readings = readings }
+            require("apply_service.proposals").open(vim.api.nvim_get_current_buf(), offer)"""
         )
         lines = read_screen(editor, WIDTH, HEIGHT).lines
         assert lines[:3] == ["reading 1 of 1 (]r next, [r previous)", "Did you mean to change nothing?", "b = 2"]

@@ -1,6 +1,6 @@
 /** Errors of the service and of the way to it, as one class. */
 
-import type { ErrorBody, ErrorCode, OtherReading } from "./types.js";
+import type { ErrorBody, ErrorCode, Failure, OtherReading } from "./types.js";
 
 /** An error with the service's own fields. `code` is stable; a newer service may have codes that this client does not know. */
 export class ApplyError extends Error {
@@ -19,6 +19,8 @@ export class ApplyError extends Error {
     options?: ErrorOptions,
     /** What an edit that is not clear may mean, the likeliest first; `reading` of a request takes one. */
     readonly readings: readonly OtherReading[] = [],
+    /** The parts of an edit that do not fit the file; of `edit_conflict`, both sides of each conflict. */
+    readonly failures: readonly Failure[] = [],
   ) {
     super(message, options);
   }
@@ -29,8 +31,8 @@ export class ApplyError extends Error {
     if (typeof detail !== "object" || typeof detail?.code !== "string" || typeof detail.message !== "string") {
       return foreign(url, status);
     }
-    const { code, message, value, limit, remedy, readings } = detail;
-    return new ApplyError(code, message, value, limit, remedy, status, undefined, readings);
+    const { code, message, value, limit, remedy, readings, failures } = detail;
+    return new ApplyError(code, message, value, limit, remedy, status, undefined, readings, failures);
   }
 }
 

@@ -95,7 +95,8 @@ function M.ApplyInstruct(call)
   end)
 end
 
---- Pending hunks that a command is about: all of them, or the one under the cursor.
+--- Pending hunks that a command is about: all of them, or the one under the cursor.  Where the buffer was changed since
+--- the answer came, the two are merged first, for the user to look at.
 local function hunks_of(call)
   local buffer = vim.api.nvim_get_current_buf()
   proposals.follow_undo(buffer)
@@ -105,6 +106,8 @@ local function hunks_of(call)
   end
   if #proposal.hunks == 0 then -- a reading that changes nothing: so it is decided
     return proposals.close(buffer)
+  elseif proposals.is_stale(buffer) then
+    return request.carry_over(buffer)
   elseif call.bang then
     return proposal:in_state("pending")
   end
@@ -123,6 +126,9 @@ function M.ApplyAccept(call)
 end
 
 function M.ApplyReject(call)
+  if call.bang and proposals.is_stale(vim.api.nvim_get_current_buf()) then
+    return proposals.close(vim.api.nvim_get_current_buf())
+  end
   local hunks = hunks_of(call)
   if hunks then
     proposals.reject(vim.api.nvim_get_current_buf(), hunks)

@@ -80,6 +80,14 @@ function Proposal:text()
   return edits.apply(self.original, self:_edits_of(is_accepted))
 end
 
+--- The text if every hunk that is not rejected is accepted.
+function Proposal:offered()
+  local found = self:_edits_of(function(hunk)
+    return hunk.state ~= "rejected"
+  end)
+  return edits.apply(self.original, found)
+end
+
 --- By how many bytes what is accepted moves what stands at an offset of the original or after it.
 function Proposal:shift(offset)
   local sum = 0

@@ -8,17 +8,32 @@ local progress = require("apply_service.progress")
 
 local M = {}
 
----@type table<integer, {proposal: table, readings: table|nil, tick: integer, own_tick: integer|nil}>
+---@type table<integer, {offer: apply_service.Offer, tick: integer|nil, own_tick: integer|nil}>
 local open = {}
 
 --- The open proposal of a buffer, or nil.
 function M.get(buffer)
-  return open[buffer] and open[buffer].proposal
+  return open[buffer] and open[buffer].offer.proposal
 end
 
 --- The readings that the proposal of a buffer is one of; nil where its edit is not in doubt.
 function M.readings(buffer)
-  return open[buffer] and open[buffer].readings
+  return open[buffer] and open[buffer].offer.readings
+end
+
+--- The open proposal with its request and readings, or nil.
+---@return apply_service.Offer|nil
+function M.offer(buffer)
+  return open[buffer] and open[buffer].offer
+end
+
+--- Whether the buffer holds something that no decision led to.
+function M.is_stale(buffer)
+  local state = open[buffer]
+  if not state or state.tick == vim.api.nvim_buf_get_changedtick(buffer) then
+    return false
+  end
+  return document.read(buffer).text ~= state.offer.proposal:text()
 end
 
 --- Whether another reading can be shown: each begins with the buffer as it was.
@@ -47,6 +62,9 @@ function M.close(buffer)
 end
 
 local function draw(buffer)
+  if M.is_stale(buffer) then
+    return preview.clear(buffer)
+  end
   local readings = M.can_step(buffer) and M.readings(buffer) or nil
   preview.show(buffer, M.get(buffer), document.read(buffer), readings)
 end
@@ -68,17 +86,21 @@ function M.follow_undo(buffer)
   if not state or state.tick == vim.api.nvim_buf_get_changedtick(buffer) then
     return
   end
-  if document.read(buffer).text == state.proposal.original then
-    state.proposal:reopen()
+  local proposal = state.offer.proposal
+  if document.read(buffer).text == proposal.original then
+    proposal:reopen()
+    progress.finish(buffer, proposal.answer)
     state.tick = vim.api.nvim_buf_get_changedtick(buffer)
     refresh(buffer)
   end
 end
 
---- Show a proposal for a buffer that holds its original; `readings`: those that it is one of.
-function M.open(buffer, proposal, readings)
-  open[buffer] = { proposal = proposal, readings = readings, tick = vim.api.nvim_buf_get_changedtick(buffer) }
-  keymaps.put(buffer, readings ~= nil)
+--- Show a proposal; where the buffer does not hold its original, it waits until that is so.
+---@param offer apply_service.Offer
+function M.open(buffer, offer)
+  local is_fresh = document.read(buffer).text == offer.proposal.original
+  open[buffer] = { offer = offer, tick = is_fresh and vim.api.nvim_buf_get_changedtick(buffer) or nil }
+  keymaps.put(buffer, offer.readings ~= nil)
   local group = vim.api.nvim_create_augroup("apply-service-" .. buffer, { clear = true })
   local function on(event, act)
     vim.api.nvim_create_autocmd(event, { group = group, buffer = buffer, callback = act })
@@ -90,17 +112,6 @@ function M.open(buffer, proposal, readings)
     draw(buffer)
   end)
   refresh(buffer)
-end
-
---- The buffer's document if it still holds what the proposal takes it to hold; otherwise the proposal is closed.
----@return apply_service.Document|nil
-local function fresh_document(buffer)
-  local state, doc = open[buffer], document.read(buffer)
-  if state.tick == vim.api.nvim_buf_get_changedtick(buffer) or doc.text == state.proposal:text() then
-    return doc
-  end
-  M.close(buffer)
-  notice.warn("the buffer was changed since the answer came; nothing was changed. Ask again.")
 end
 
 local function mark(proposal, indices, state)
@@ -117,19 +128,19 @@ local function set_of(indices)
   return set
 end
 
---- Put hunks into the buffer; with what was accepted right before, it is one undo step.
+--- Put hunks into the buffer, which is not stale; with what was accepted right before, it is one undo step.
 ---@return boolean whether they are there
 function M.accept(buffer, indices)
   local refusal = document.refusal(buffer)
-  local doc = not refusal and fresh_document(buffer)
-  if not doc then
-    if refusal then
-      notice.error(refusal)
-    end
+  if refusal then
+    notice.error(refusal)
+    return false
+  elseif M.is_stale(buffer) then
     return false
   end
-  local state = open[buffer]
-  local plan, wanted = state.proposal:plan(set_of(indices))
+  local state, doc = open[buffer], document.read(buffer)
+  local proposal = state.offer.proposal
+  local plan, wanted = proposal:plan(set_of(indices))
   local join = state.own_tick == vim.api.nvim_buf_get_changedtick(buffer)
   refusal = buffer_edits.apply(buffer, doc, plan, wanted, join)
   if refusal then
@@ -138,14 +149,14 @@ function M.accept(buffer, indices)
   end
   state.tick = vim.api.nvim_buf_get_changedtick(buffer)
   state.own_tick = state.tick
-  mark(state.proposal, indices, "accepted")
+  mark(proposal, indices, "accepted")
   refresh(buffer)
   return true
 end
 
 function M.reject(buffer, indices)
-  if fresh_document(buffer) then
-    mark(open[buffer].proposal, indices, "rejected")
+  if not M.is_stale(buffer) then
+    mark(M.get(buffer), indices, "rejected")
     refresh(buffer)
   end
 end

@@ -50,6 +50,14 @@ function Readings:step(by)
   return setmetatable(vim.tbl_extend("force", self, { at = (self.at - 1 + by) % #self.all + 1 }), Readings)
 end
 
+--- The same for a buffer that was changed since; the one that is shown was answered again.
+---@param asked table
+---@param answer table
+function Readings:carried(asked, answer)
+  local likeliest = self.at == 1 and self.likeliest and answer or nil
+  return setmetatable({ asked = asked, likeliest = likeliest, all = self.all, at = self.at }, Readings)
+end
+
 --- Asks for the one that is shown, without a stream: no model writes.
 function Readings:request()
   return vim.tbl_extend("force", self.asked, { reading = self.all[self.at].id, stream = false })

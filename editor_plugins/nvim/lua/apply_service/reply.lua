@@ -5,8 +5,6 @@ local document = require("apply_service.document")
 local errors = require("apply_service.errors")
 local notice = require("apply_service.notice")
 local preview = require("apply_service.preview")
-local progress = require("apply_service.progress")
-local proposals = require("apply_service.proposals")
 local request = require("apply_service.request")
 local verdicts = require("apply_service.verdicts")
 
@@ -19,7 +17,6 @@ local running = nil
 ---@class apply_service.ReplyFile
 ---@field buffer integer
 ---@field doc apply_service.Document
----@field tick integer
 
 --- The real path of what is there, or would be: links of the folders that exist are followed.
 local function real_path(path)
@@ -56,7 +53,7 @@ local function open_file(path)
   if refusal then
     return nil, refusal
   end
-  return { buffer = buffer, doc = doc, tick = vim.api.nvim_buf_get_changedtick(buffer) }
+  return { buffer = buffer, doc = doc }
 end
 
 --- The files of this machine that a first answer names, by name; and what is to be said of names that are refused.
@@ -97,8 +94,8 @@ local function offered_by(item, files, faults)
       return nil, nil, fault
     end
   end
-  local offered, _, why = request.proposal_of(file.buffer, file.tick, file.doc, item.answer)
-  return offered, file, why
+  local offered, failure = request.proposal_of(file.doc.text, item.answer)
+  return offered, file, failure and errors.text(failure)
 end
 
 local function entries_of(file, offered)
@@ -116,9 +113,7 @@ end
 
 local function open_proposal(file, offered)
   vim.bo[file.buffer].buflisted = true
-  verdicts.keep(file.buffer, offered.answer)
-  progress.finish(file.buffer, offered.answer)
-  proposals.open(file.buffer, offered)
+  request.receive(file.buffer, file.doc, offered)
 end
 
 --- Show what became of each file.

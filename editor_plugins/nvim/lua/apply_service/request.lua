@@ -1,4 +1,5 @@
 --- From a buffer and an edit to a request, and from its answer to a proposal.
+local carry_over = require("apply_service.carry_over")
 local client = require("apply_service.client")
 local document = require("apply_service.document")
 local errors = require("apply_service.errors")
@@ -14,6 +15,8 @@ local verdicts = require("apply_service.verdicts")
 local M = {}
 
 local UNDER_WAY = "an edit of this buffer is under way (:ApplyCancel stops it)"
+
+local CARRIED = "the buffer was changed since the request, and the edit was merged with the change: "
 
 ---@type table<integer, fun()> what cancels the request of each buffer
 local running = {}
@@ -55,32 +58,18 @@ function M.fault_in(doc, edit)
   end
 end
 
-local function is_unchanged(buffer, tick, doc)
-  return vim.api.nvim_buf_get_changedtick(buffer) == tick or document.read(buffer).text == doc.text
-end
-
---- Why an answer is not used; nil where it is.
-local function answer_fault(buffer, tick, doc, answer)
-  if not is_unchanged(buffer, tick, doc) then
-    return "stale_base", "the buffer was changed while the service worked; nothing was changed. Ask again."
-  end
-  if answer.source_sha256 ~= vim.fn.sha256(doc.text) or answer.result_sha256 ~= vim.fn.sha256(answer.merged_code) then
-    return "bad_answer", "the answer's hashes do not match; nothing was changed."
-  end
-end
-
---- The proposal that an answer makes for a buffer; nil, a code and words where it is not used.
+--- The proposal that an answer makes for the text that was sent; nil and why where it is not used.
+---@param sent string
+---@param answer table
 ---@return table|nil proposal
----@return string|nil code
----@return string|nil fault
-function M.proposal_of(buffer, tick, doc, answer)
-  local code, fault = answer_fault(buffer, tick, doc, answer)
-  if fault then
-    return nil, code, fault
+---@return apply_service.Error|nil failure
+function M.proposal_of(sent, answer)
+  if answer.source_sha256 ~= vim.fn.sha256(sent) or answer.result_sha256 ~= vim.fn.sha256(answer.merged_code) then
+    return nil, errors.make("bad_answer", "The answer's hashes do not match; nothing was changed.")
   end
-  local offered = proposal.new(doc.text, answer)
+  local offered = proposal.new(sent, answer)
   if not offered then
-    return nil, "bad_answer", "the answer's edits do not lead to its text; nothing was changed."
+    return nil, errors.make("bad_answer", "The answer's edits do not lead to its text; nothing was changed.")
   end
   return offered
 end
@@ -94,57 +83,74 @@ function M.hunks(n)
   return n == 1 and "1 hunk" or n .. " hunks"
 end
 
-local function present(buffer, offered, answer, options, others)
-  local is_accepted = #offered.hunks > 0 and should_accept(answer, options.auto_accept)
-  local is_open = #offered.hunks > 0 or others ~= nil
-  if is_open then
-    proposals.open(buffer, offered, others)
-    motions.go_first(buffer)
+--- Words about a buffer, which is named where another one is seen.
+local function about(buffer, words)
+  local name = vim.fn.fnamemodify(vim.api.nvim_buf_get_name(buffer), ":t")
+  return buffer ~= vim.api.nvim_get_current_buf() and name ~= "" and ("%s: %s"):format(name, words) or words
+end
+
+---@class apply_service.Showing how an offer is shown
+---@field options table
+---@field may_accept boolean|nil whether the options may accept it
+---@field is_quiet boolean|nil whether nothing is said of it where nothing went wrong
+
+--- What is said of an offer that is shown.
+local function announce(buffer, shown, is_accepted, is_carried)
+  local words
+  if #shown.proposal.hunks == 0 and not shown.readings then
+    words = "the edit changes nothing"
+  elseif shown.readings then
+    words = ("%s of %s (:ApplyReading shows the next)"):format(M.hunks(#shown.proposal.hunks), shown.readings:place())
+  else
+    local hint = is_accepted and "accepted (u takes them back)"
+      or "(:ApplyAccept takes the one under the cursor, :ApplyAccept! all)"
+    words = ("%s %s"):format(M.hunks(#shown.proposal.hunks), hint)
   end
-  if options.verdicts == "always" or (options.verdicts == "findings" and verdicts.has_findings(answer)) then
+  notice.info(about(buffer, (is_carried and CARRIED or "") .. words))
+end
+
+--- Show an offer that fits its buffer.
+--- `first`: it before it was merged with changes of the buffer; `shown` itself where there were none.
+---@param first apply_service.Offer
+---@param shown apply_service.Offer
+---@param showing apply_service.Showing
+local function present(buffer, first, shown, showing)
+  local options, answer, offered = showing.options, shown.proposal.answer, shown.proposal
+  local is_open = #offered.hunks > 0 or shown.readings ~= nil
+  local rule = options.auto_accept
+  local is_clean = should_accept(first.proposal.answer, rule) and should_accept(answer, rule)
+  local is_carried = shown ~= first
+  verdicts.keep(buffer, answer)
+  progress.finish(buffer, answer)
+  if is_open then
+    proposals.open(buffer, shown)
+    motions.go_first(buffer)
+  else
+    proposals.close(buffer)
+  end
+  if showing.is_quiet and not is_carried then
+    return
+  elseif options.verdicts == "always" or (options.verdicts == "findings" and verdicts.has_findings(answer)) then
     verdicts.show(buffer)
   end
-  if not is_open then
-    progress.clear(buffer)
-    return notice.info("the edit changes nothing")
-  end
-  if not is_accepted and others then
-    notice.info(("%s of %s (:ApplyReading shows the next)"):format(M.hunks(#offered.hunks), others:place()))
-  elseif not is_accepted then
-    notice.info(("%s (:ApplyAccept takes the one under the cursor, :ApplyAccept! all)"):format(M.hunks(#offered.hunks)))
-  elseif proposals.accept(buffer, offered:in_state("pending")) then
-    notice.info(("%s accepted (u takes them back)"):format(M.hunks(#offered.hunks)))
+  local is_taken = showing.may_accept and #offered.hunks > 0 and is_clean
+  if not is_taken or proposals.accept(buffer, offered:in_state("pending")) then
+    announce(buffer, shown, is_taken, is_carried)
   end
 end
 
-local function receive(buffer, tick, doc, answer, options, others)
-  local offered, code, fault = M.proposal_of(buffer, tick, doc, answer)
-  if not offered then
-    progress.fail(buffer, code)
-    return notice.error(fault)
-  end
-  verdicts.keep(buffer, answer)
-  progress.finish(buffer, answer)
-  present(buffer, offered, answer, options, others)
+local function say(buffer, failure)
+  local speak = failure.code == "cancelled" and notice.info or notice.error
+  speak(about(buffer, errors.text(failure)))
 end
 
---- Another reading is only looked at: no option accepts it.  Where it is not used, the one that is shown stays.
-local function receive_reading(buffer, tick, doc, answer, others)
-  local offered, _, fault = M.proposal_of(buffer, tick, doc, answer)
-  if not proposals.get(buffer) then
-    return -- decided meanwhile
-  elseif not offered then
-    return notice.error(fault)
-  end
-  verdicts.keep(buffer, answer)
-  progress.finish(buffer, answer)
-  proposals.open(buffer, offered, others)
-  motions.go_first(buffer)
+local function fail(buffer, failure)
+  progress.fail(buffer, failure.code)
+  say(buffer, failure)
 end
 
---- `on_error` may take an error upon itself; else it is told.
----@param on_error fun(failure: apply_service.Error): boolean|nil
-local function calls(buffer, on_answer, on_error)
+--- Send a request; `on_end` gets the proposal that its answer makes, or nil and the error.
+local function ask(buffer, asked, options, on_end)
   local function ended(act)
     return function(value)
       running[buffer] = nil
@@ -153,21 +159,51 @@ local function calls(buffer, on_answer, on_error)
       end
     end
   end
-  return {
+  running[buffer] = client.apply(asked, options, {
     on_text = function(text)
       if running[buffer] then
         progress.add(buffer, text)
       end
     end,
-    on_answer = ended(on_answer),
-    on_error = ended(function(failure)
-      if on_error(failure) then
-        return
-      end
-      local say = failure.code == "cancelled" and notice.info or notice.error
-      say(errors.text(failure))
+    on_answer = ended(function(answer)
+      on_end(M.proposal_of(asked.original, answer))
     end),
-  }
+    on_error = ended(function(failure)
+      on_end(nil, failure)
+    end),
+  })
+end
+
+--- Show an offer, merged with the buffer where that was changed since.  Where it can't be, it waits: the buffer may be
+--- changed so that it fits.
+---@param offer apply_service.Offer
+---@param showing apply_service.Showing
+local function show(buffer, offer, showing)
+  local before, n_pending = proposals.get(buffer), (proposals.counts(buffer))
+  local function now()
+    return document.read(buffer).text
+  end
+  local function ask_again(asked, on_end)
+    local fault = M.fault_in({ text = asked.original }, {})
+    if fault or running[buffer] then
+      return on_end(nil, errors.make(fault and "bad_encoding" or "stale_base", fault or UNDER_WAY))
+    end
+    ask(buffer, asked, showing.options, on_end)
+  end
+  carry_over.run(offer, now, ask_again, function(shown, failure)
+    if proposals.get(buffer) ~= before or proposals.counts(buffer) ~= n_pending then
+      return proposals.get(buffer) and progress.finish(buffer, proposals.get(buffer).answer) -- decided meanwhile
+    elseif shown then
+      return present(buffer, offer, shown, showing)
+    elseif not before and failure.code ~= "cancelled" then
+      proposals.open(buffer, offer)
+    end
+    if showing.is_quiet and proposals.get(buffer) then
+      progress.finish(buffer, proposals.get(buffer).answer)
+      return say(buffer, failure)
+    end
+    fail(buffer, failure)
+  end)
 end
 
 --- Ask the service for an edit of a buffer.  Nothing is changed before hunks are accepted.
@@ -185,28 +221,45 @@ function M.start(buffer, edit)
   end
   proposals.close(buffer)
   progress.start(buffer)
-  local tick = vim.api.nvim_buf_get_changedtick(buffer)
   local asked = body(buffer, doc, edit, options)
-  local function on_answer(answer)
-    receive(buffer, tick, doc, answer, options, readings.of(asked, answer))
-  end
-  local function fail(failure)
-    progress.fail(buffer, failure.code)
-  end
-  -- Where an edit is refused because it is not clear, its likeliest reading is shown, and no option accepts it.
-  local function on_error(failure)
+  ask(buffer, asked, options, function(offered, failure)
+    if offered then
+      local offer = { asked = asked, proposal = offered, readings = readings.of(asked, offered.answer) }
+      return show(buffer, offer, { options = options, may_accept = true })
+    end
+    -- Where an edit is refused because it is not clear, its likeliest reading is shown, and no option accepts it.
     local refused = readings.of_refusal(asked, failure)
     if not refused then
-      return fail(failure)
+      return fail(buffer, failure)
     end
-    local careful = vim.tbl_extend("force", options, { auto_accept = "never" })
-    local function on_reading(answer)
-      receive(buffer, tick, doc, answer, careful, refused)
-    end
-    running[buffer] = client.apply(refused:request(), options, calls(buffer, on_reading, fail))
-    return true
+    local of_reading = refused:request()
+    ask(buffer, of_reading, options, function(likeliest, fault)
+      if not likeliest then
+        return fail(buffer, fault)
+      end
+      show(buffer, { asked = of_reading, proposal = likeliest, readings = refused }, { options = options })
+    end)
+  end)
+end
+
+--- Merge the proposal of a buffer that was changed since with what the buffer holds now, to be looked at.
+---@param buffer integer
+function M.carry_over(buffer)
+  if running[buffer] then
+    return notice.error(UNDER_WAY)
   end
-  running[buffer] = client.apply(asked, options, calls(buffer, on_answer, on_error))
+  progress.start(buffer)
+  show(buffer, proposals.offer(buffer), { options = require("apply_service").options() })
+end
+
+--- Show a proposal for the text that was sent as one file of several.
+---@param buffer integer
+---@param sent apply_service.Document
+---@param offered table
+function M.receive(buffer, sent, offered)
+  local options = require("apply_service").options()
+  local offer = { asked = body(buffer, sent, {}, options), proposal = offered }
+  show(buffer, offer, { options = options, is_quiet = true })
 end
 
 --- Show the next (1) or previous (-1) reading of the edit in place of the one that is shown.
@@ -216,21 +269,29 @@ function M.step(buffer, by)
   local others = proposals.readings(buffer)
   if not others then
     return notice.info("there is no other reading of this edit")
+  elseif proposals.is_stale(buffer) then
+    return M.carry_over(buffer)
   elseif not proposals.can_step(buffer) then
     return notice.info("undo what was changed first: another reading begins with the buffer as it was")
   elseif running[buffer] then
     return notice.error(UNDER_WAY)
   end
   others = others:step(by)
-  local tick, doc = vim.api.nvim_buf_get_changedtick(buffer), document.read(buffer)
-  local function on_answer(answer)
-    receive_reading(buffer, tick, doc, answer, others)
+  local asked, options = others:request(), require("apply_service").options()
+  local before = proposals.get(buffer)
+  -- Another reading is only looked at: no option accepts it.  Where it is not used, the one that is shown stays.
+  local function on_proposal(offered, failure)
+    if proposals.get(buffer) ~= before then
+      return -- decided meanwhile
+    elseif not offered then
+      return say(buffer, failure)
+    end
+    show(buffer, { asked = asked, proposal = offered, readings = others }, { options = options, is_quiet = true })
   end
   if others.at == 1 and others.likeliest then
-    return on_answer(others.likeliest)
+    return on_proposal(M.proposal_of(asked.original, others.likeliest))
   end
-  local options = require("apply_service").options()
-  running[buffer] = client.apply(others:request(), options, calls(buffer, on_answer, function() end))
+  ask(buffer, asked, options, on_proposal)
 end
 
 --- Stop the request under way.

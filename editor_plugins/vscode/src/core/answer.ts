@@ -22,16 +22,8 @@ function bad(what: string): Refusal {
   return { code: "bad_answer", words: `${what} Nothing was changed.` };
 }
 
-/**
- * The proposal that an answer makes for the document that it was asked for.
- *
- * `sent` is the text that was sent, `now` what the document holds, `end` its line end.
- */
-export function proposalFor(sent: string, now: string, answer: NativeAnswer, end: LineEnd): Proposal | Refusal {
-  if (now !== sent) {
-    const words = "The document was changed while the service worked; nothing was changed by it. Ask again.";
-    return { code: "stale_base", words };
-  }
+/** The proposal that an answer makes for the text that was sent; `end`: the line end of its document. */
+export function proposalFor(sent: string, answer: NativeAnswer, end: LineEnd): Proposal | Refusal {
   if (!isWhole(answer)) return bad("The answer is not whole.");
   if (answer.source_sha256 !== sha256(sent) || answer.result_sha256 !== sha256(answer.merged_code)) {
     return bad("The answer's hashes do not match.");
@@ -44,8 +36,13 @@ export function proposalFor(sent: string, now: string, answer: NativeAnswer, end
   return Proposal.of(sent, suited) ?? bad("The answer's edits do not lead to its text.");
 }
 
+/** The names of the checks that found something. */
+export function foundIn(answer: NativeAnswer): string[] {
+  return answer.verdicts.filter(({ severity }) => severity !== "pass").map(({ check }) => check);
+}
+
 export function hasFindings(answer: NativeAnswer): boolean {
-  return answer.verdicts.some((verdict) => verdict.severity !== "pass");
+  return foundIn(answer).length > 0;
 }
 
 /** Whether the rule of the settings accepts an answer without being asked. */

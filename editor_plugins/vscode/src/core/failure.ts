@@ -1,6 +1,7 @@
 /** What went wrong, in the service's own shape, and what the editor does about it. */
 
 import { ApplyError, type OtherReading } from "apply-service-client";
+import { oneLine } from "./report.js";
 
 export interface Failure {
   readonly code: string;
@@ -27,6 +28,32 @@ function detail(error: ApplyError): string {
   return isSaid(limit) ? ` (${short(value)})` : ` (${short(value)}; allowed: ${short(limit)})`;
 }
 
+const [MOST_SHOWN, MOST_CONFLICTS] = [80, 3];
+
+/** Lines of one side of a conflict. */
+function side(lines: string | null): string {
+  const said = oneLine(lines ?? "").trim();
+  if (said === "") return "nothing";
+  return `\`${said.length > MOST_SHOWN ? `${said.slice(0, MOST_SHOWN)}…` : said}\``;
+}
+
+/** Each place that the document and the edit both changed, with what it has in either. */
+function conflictWords(error: ApplyError): string {
+  const places = error.failures.slice(0, MOST_CONFLICTS).map(({ candidates: [place], found, quoted }) => {
+    const [first, last] = [place?.first ?? 0, place?.last ?? 0];
+    const where = first === last ? `Line ${first}` : `Lines ${first} to ${last}`;
+    return `${where}: the document has ${side(found)}, the edit has ${side(quoted)}.`;
+  });
+  const nMore = error.failures.length - places.length;
+  const words = [
+    "The document was changed where the edit changes it too; nothing was changed by it.",
+    ...places,
+    ...(nMore > 0 ? [`There ${nMore === 1 ? "is 1 more place" : `are ${nMore} more places`}.`] : []),
+    "Take your change of these lines back and accept again, or ask again.",
+  ];
+  return words.join(" ");
+}
+
 /** An error of a request as a failure. */
 export function failureOf(error: unknown, isCancelled: boolean): Failure {
   if (isCancelled) return CANCELLED;
@@ -35,7 +62,9 @@ export function failureOf(error: unknown, isCancelled: boolean): Failure {
     return { code: "internal", words: `${words} [internal]`, kind: "failed" };
   }
   const remedy = error.remedy ? ` ${error.remedy}` : "";
-  const words = `${error.message}${detail(error)}${remedy} [${error.code}]`;
+  const said = `${error.message}${detail(error)}${remedy}`;
+  const isConflict = error.code === "edit_conflict" && error.failures.length > 0;
+  const words = `${isConflict ? conflictWords(error) : said} [${error.code}]`;
   // What answered with a status is there, if it is no apply service.
   const isOffline = error.code === "unreachable" && error.status === undefined;
   const readings = error.readings.length > 0 && { readings: error.readings };

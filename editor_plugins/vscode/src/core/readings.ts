@@ -16,7 +16,7 @@ function isReading(one: { id?: unknown; difference?: unknown }): one is Reading 
 export class Readings {
   readonly #asked: EditRequest;
   readonly #all: readonly Reading[];
-  /** The answer that told the readings; null where an error did. */
+  /** The answer of the first one; null where it must be asked for. */
   readonly likeliest: NativeAnswer | null;
   /** Index of the one that is shown; 0 is the likeliest. */
   readonly at: number;
@@ -45,6 +45,12 @@ export class Readings {
   step(by: 1 | -1): Readings {
     const n = this.#all.length;
     return new Readings(this.#asked, this.likeliest, this.#all, (this.at + by + n) % n);
+  }
+
+  /** The same for a document that was changed since; the one that is shown was answered again. */
+  carried(asked: EditRequest, answer: NativeAnswer): Readings {
+    const likeliest = this.at === 0 && this.likeliest !== null ? answer : null;
+    return new Readings(asked, likeliest, this.#all, this.at);
   }
 
   /** Asks for the one that is shown. */

@@ -1,5 +1,7 @@
 /** A proposal while its document lives on: decisions, undo and redo are followed, any other change makes it stale. */
 
+import type { EditRequest } from "apply-service-client";
+import type { Offer } from "./carryOver.js";
 import type { Plan, Proposal } from "./proposal.js";
 import type { Readings } from "./readings.js";
 
@@ -11,7 +13,8 @@ interface Step {
   readonly text: string;
 }
 
-export class Review {
+export class Review implements Offer {
+  readonly asked: EditRequest;
   /** Where the edit was in doubt: its readings, of which the proposal is one. */
   readonly readings: Readings | null;
   #proposal: Proposal;
@@ -19,7 +22,8 @@ export class Review {
   #steps: readonly Step[];
   #isStale = false;
 
-  constructor(proposal: Proposal, readings: Readings | null = null) {
+  constructor({ asked, proposal, readings }: Offer) {
+    this.asked = asked;
     this.readings = readings;
     this.#proposal = proposal;
     this.#steps = [stepOf(proposal)];

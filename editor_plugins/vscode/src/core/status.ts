@@ -7,6 +7,8 @@ export type Status =
   | { readonly phase: "ready" }
   | { readonly phase: "streaming"; readonly nTokens: number; readonly tokensPerS: number }
   | { readonly phase: "hunks"; readonly n: number; readonly speed: string; readonly reading: string }
+  /** The document was changed since, so that the proposal does not fit. */
+  | { readonly phase: "changed" }
   | { readonly phase: "failed"; readonly code: string }
   | { readonly phase: "offline" };
 
@@ -44,6 +46,8 @@ function words(status: Status): string {
       return [`${status.n} ${status.n === 1 ? "hunk" : "hunks"}`, status.speed, status.reading]
         .filter((part) => part !== "")
         .join(", ");
+    case "changed":
+      return "document changed";
     case "failed":
       return `failed (${status.code})`;
     default:

@@ -147,14 +147,15 @@ export class Commands {
     const found = this.#reviewed(subject());
     if (found === undefined) return;
     const { hunks, pending } = found.review.proposal;
-    if (hunks.length === 0) this.#parts.reviews.close(found.document);
+    const isDropped = decision === "reject" && found.review.isStale;
+    if (hunks.length === 0 || isDropped) this.#parts.reviews.close(found.document);
     else await this.#parts.reviews[decision](found.document, pending);
   }
 
   /** `about` and `index` come from a hunk's own buttons; without them it is the hunk at the cursor. */
   async #decideOne(decision: "accept" | "reject", about: unknown, index: unknown): Promise<void> {
     const named = documentNamed(about);
-    const found = this.#reviewed(named ?? subject());
+    const found = await this.#current(named ?? subject());
     if (found === undefined) return;
     const active = vscode.window.activeTextEditor;
     const page = BelowView.isPage(active) ? active : undefined;
@@ -171,7 +172,7 @@ export class Commands {
 
   /** `about` comes from a button; without it it is the document in the active editor. */
   async #step(by: 1 | -1, about: unknown): Promise<void> {
-    const found = this.#reviewed(documentNamed(about) ?? subject());
+    const found = await this.#current(documentNamed(about) ?? subject());
     if (found === undefined) return;
     const isOnPage = BelowView.isPage(vscode.window.activeTextEditor);
     await this.#parts.requests.step(found.document, by);
@@ -179,14 +180,22 @@ export class Commands {
   }
 
   async #goTo(step: 1 | -1): Promise<void> {
-    const found = this.#reviewed(subject());
-    if (found === undefined || found.review.isStale) return;
+    const found = await this.#current(subject());
+    if (found === undefined) return;
     const { document, review } = found;
     const active = vscode.window.activeTextEditor;
     if (BelowView.isPage(active)) return this.#parts.belowView.goTo(active, step);
     const editor = editorsOf(document)[0] ?? (await vscode.window.showTextDocument(document));
     const line = lineOfNeighbour(review.proposal, editor.selection.active.line, step);
     if (line !== null) await moveCursor(editor, line);
+  }
+
+  /** The review of a document; where that was changed since, the two are merged first, for the user to look at. */
+  async #current(document: vscode.TextDocument | undefined): Promise<Reviewed | undefined> {
+    const found = this.#reviewed(document);
+    if (found?.review.isStale !== true) return found;
+    await this.#parts.requests.carryOver(found.document);
+    return undefined;
   }
 
   /** The review of a document; the user is told that there is none. */
@@ -198,7 +207,7 @@ export class Commands {
 
   // -- looking --------------------------------------------------------------------------------------------------------
   async #openPreview(): Promise<void> {
-    const found = this.#reviewed(subject());
+    const found = await this.#current(subject());
     if (found !== undefined) await this.#parts.belowView.open(found.document);
   }
 

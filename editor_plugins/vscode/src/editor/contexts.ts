@@ -6,7 +6,7 @@ import type { Requests } from "./requests.js";
 import type { Reviews } from "./reviews.js";
 import { subject } from "./subject.js";
 
-/** A stale proposal counts: its keys then say why they do nothing. */
+/** A stale proposal counts: its keys then merge it with the document. */
 export function bindContexts(reviews: Reviews, requests: Requests): vscode.Disposable {
   const update = (): void => {
     const document = subject();

@@ -175,6 +175,6 @@ export class Replies {
     if (refusal !== null) return refusal;
     if (this.#parts.requests.isRunning(document)) return "An edit of this document is under way.";
     await vscode.window.showTextDocument(document, { preview: false, preserveFocus: true });
-    return (await this.#parts.requests.receive(document, sent?.text ?? "", answer, options, false)) ?? document;
+    return (await this.#parts.requests.receive(document, sent?.text ?? "", answer, options)) ?? document;
   }
 }

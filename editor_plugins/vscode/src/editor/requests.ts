@@ -1,25 +1,25 @@
 /** From a document and an edit to the service, and from its answer to a proposal. One request a document at a time. */
 
 import * as vscode from "vscode";
-import { ApplyError, type EditRequest, type NativeAnswer } from "apply-service-client";
-import { isAutoAccepted, proposalFor } from "../core/answer.js";
-import { ask } from "../core/exchange.js";
-import { CANCELLED, type Failure, failureOf } from "../core/failure.js";
-import { isLocal, type LocalServer } from "../core/localServer.js";
+import type { EditRequest, NativeAnswer } from "apply-service-client";
+import { proposalFor } from "../core/answer.js";
+import { carryOver, type Offer } from "../core/carryOver.js";
+import { CANCELLED, type Failure } from "../core/failure.js";
+import type { LocalServer } from "../core/localServer.js";
 import { OptionError, type Options } from "../core/options.js";
-import type { FoundServer } from "../core/programs.js";
 import { Proposal } from "../core/proposal.js";
-import { noticeOf, Readings } from "../core/readings.js";
-import { requestOf, type Source, textFault, type WantedEdit } from "../core/request.js";
-import { speedOf, statusText } from "../core/status.js";
+import { Readings } from "../core/readings.js";
+import { requestOf, textFault, type WantedEdit } from "../core/request.js";
+import { speedOf } from "../core/status.js";
+import { Asking, type Running } from "./asking.js";
 import type { Diagnostics } from "./diagnostics.js";
-import { keyOf, lineEndOf, nameOf, refusalOf, revealLine, sourceOf } from "./documents.js";
+import { keyOf, lineEndOf, nameOf, refusalOf, sourceOf } from "./documents.js";
 import type { Notices, Remedy } from "./notices.js";
-import { Progress } from "./progress.js";
-import { APPLY_REPLY, SET_KEY, SETTINGS, NEXT_READING, SHOW_VERDICTS } from "./remedies.js";
+import { Presenting, type Showing } from "./presenting.js";
+import { SETTINGS } from "./remedies.js";
 import type { Reviews } from "./reviews.js";
 import { type ApiKeys, optionsFor } from "./settings.js";
-import { Stream, StreamMark, type StreamViews } from "./streaming.js";
+import type { StreamViews } from "./streaming.js";
 
 /** What requests work with. */
 export interface Parts {
@@ -32,18 +32,12 @@ export interface Parts {
   readonly log: vscode.LogOutputChannel;
 }
 
-type Outcome = { readonly answer: NativeAnswer } | { readonly failure: Failure };
-
-interface Running {
-  readonly document: vscode.TextDocument;
-  readonly controller: AbortController;
-}
-
 export class Requests implements vscode.Disposable {
   readonly #parts: Parts;
+  readonly #asking: Asking;
+  readonly #presenting: Presenting;
   readonly #running = new Map<string, Running>();
   readonly #answers = new Map<string, NativeAnswer>();
-  readonly #mark = new StreamMark();
   readonly #changed = new vscode.EventEmitter<void>();
   readonly #subscription: vscode.Disposable;
 
@@ -52,10 +46,16 @@ export class Requests implements vscode.Disposable {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.#subscription = vscode.workspace.onDidCloseTextDocument((document) => {
-      this.cancel(document);
-      this.#answers.delete(keyOf(document));
-    });
+    this.#asking = new Asking(parts);
+    this.#presenting = new Presenting(parts);
+    this.#subscription = vscode.Disposable.from(
+      this.#asking,
+      vscode.workspace.onDidCloseTextDocument((document) => {
+        this.cancel(document);
+        this.#answers.delete(keyOf(document));
+      }),
+      parts.reviews.onDidFindStale((document) => void this.carryOver(document)),
+    );
   }
 
   get isAnyRunning(): boolean {
@@ -99,9 +99,23 @@ export class Requests implements vscode.Disposable {
     await this.#alone(document, (running) => this.#step(running, readings));
   }
 
+  /** Merges the proposal of a document that was changed since with what the document holds now, to be looked at. */
+  async carryOver(document: vscode.TextDocument, mayStartServer = false): Promise<void> {
+    const review = this.#parts.reviews.get(document);
+    if (review === undefined) return;
+    const { asked, proposal, readings } = review;
+    await this.#alone(document, async (running) => {
+      const found = optionsFor(document);
+      const options = { ...found, "startServer.enabled": found["startServer.enabled"] || mayStartServer };
+      const showing = { options, opensPreview: true, mayAccept: false };
+      const failure = await this.#show(running, { asked, proposal, readings }, showing);
+      const retry = (): unknown => this.carryOver(document, true);
+      if (failure !== null) this.#presenting.fail(document, failure, found, retry);
+    });
+  }
+
   dispose(): void {
     this.cancelAll();
-    this.#mark.dispose();
     this.#changed.dispose();
     this.#subscription.dispose();
   }
@@ -143,95 +157,74 @@ export class Requests implements vscode.Disposable {
     this.#parts.diagnostics.clear(document);
     const mayStart = options["startServer.enabled"] || mayStartServer;
     const request = requestOf(source, edit, options);
-    let outcome = await this.#ask(running, source, request, options, mayStart);
-    // Where an edit is refused because it is not clear, its likeliest reading is shown.
+    let outcome = await this.#asking.ask(running, request, options, mayStart);
+    // Where an edit is refused because it is not clear, its likeliest reading is shown, and no setting accepts it.
     const refused = "failure" in outcome ? Readings.ofRefusal(request, outcome.failure.readings) : null;
-    if (refused !== null) outcome = await this.#ask(running, source, refused.request, options, false);
-    // Over before anything is awaited: hunks may be accepted, and another edit asked for.
+    const asked = refused?.request ?? request;
+    if (refused !== null) outcome = await this.#asking.ask(running, asked, options, false);
+    const proposal = "failure" in outcome ? outcome.failure : this.#proposalOf(document, source.text, outcome.answer);
+    const showing = { options, opensPreview: true, mayAccept: refused === null };
+    const failure =
+      proposal instanceof Proposal
+        ? await this.#show(
+            running,
+            { asked, proposal, readings: refused ?? Readings.of(request, proposal.answer) },
+            showing,
+          )
+        : proposal;
     this.#end(running);
-    if ("failure" in outcome) this.#fail(document, edit, outcome.failure, options);
-    else {
-      const readings = refused ?? Readings.of(request, outcome.answer);
-      const fault = await this.receive(document, source.text, outcome.answer, options, true, readings);
-      if (fault !== null) this.#parts.notices.error(fault);
-    }
+    if (failure !== null) this.#presenting.fail(document, failure, options, () => this.start(document, edit, true));
   }
 
   /** Another reading is only looked at: no setting accepts it. Where it can't be had, the one that is shown stays. */
   async #step(running: Running, readings: Readings): Promise<void> {
     const { document } = running;
     const { reviews, notices } = this.#parts;
-    const [options, source] = [optionsFor(document), sourceOf(document)];
-    const outcome =
-      readings.at === 0 && readings.likeliest !== null
-        ? { answer: readings.likeliest }
-        : await this.#ask(running, source, readings.request, options, false);
-    const shown =
-      "failure" in outcome ? outcome.failure.words : this.#proposalOf(document, source.text, outcome.answer);
-    if (typeof shown === "string") {
-      notices.error(shown);
-      return reviews.tell(document);
-    }
-    reviews.open(document, shown, readings);
-    revealFirst(document, shown);
+    const showing = { options: optionsFor(document), opensPreview: false, mayAccept: false, isQuiet: true };
+    const asked = readings.request;
+    const { likeliest } = readings;
+    const proposal =
+      readings.at === 0 && likeliest !== null
+        ? this.#proposalOf(document, document.getText(), likeliest)
+        : await this.#proposalTo(running, asked, showing.options);
+    const failure =
+      proposal instanceof Proposal ? await this.#show(running, { asked, proposal, readings }, showing) : proposal;
+    if (failure === null) return;
+    notices.error(failure.words);
+    reviews.tell(document);
   }
 
-  async #ask(
-    { document, controller }: Running,
-    source: Source,
-    request: EditRequest,
-    options: Options,
-    mayStart: boolean,
-  ): Promise<Outcome> {
-    const { keys, server, log, views } = this.#parts;
-    const { signal } = controller;
-    const progress = new Progress(nameOf(document), () => controller.abort());
-    const stream = new Stream(document, views, this.#mark, (status) => progress.report(statusText(status)));
-    log.info(`asking ${options.url} about ${nameOf(document)} (${source.text.length} characters)`);
-    try {
-      const apiKey = await keys.get(options.url);
-      const startServer = mayStart
-        ? (waiting: AbortSignal): Promise<void> => server.start(options, waiting)
-        : undefined;
-      const onText = (text: string): void => stream.add(text);
-      const findServer = (): Promise<FoundServer | null> => server.findUserServer(options);
-      const answer = await ask({ options, apiKey, request, signal, onText, findServer, startServer });
-      if (isLocal(options.url)) views.statusBar.setServer("ready");
-      return { answer };
-    } catch (error) {
-      if (!(error instanceof ApplyError) && !signal.aborted) log.error(error instanceof Error ? error : String(error));
-      return { failure: failureOf(error, signal.aborted) };
-    } finally {
-      stream.end();
-      progress.end();
-    }
+  /** The proposal that the answer to a request makes. */
+  async #proposalTo(running: Running, request: EditRequest, options: Options): Promise<Proposal | Failure> {
+    const { document } = running;
+    const sent = request.original ?? "";
+    const fault = textFault({ ...sourceOf(document), text: sent }, {});
+    if (fault !== null) return failed("bad_encoding", fault);
+    const outcome = await this.#asking.ask(running, request, options, options["startServer.enabled"]);
+    return "failure" in outcome ? outcome.failure : this.#proposalOf(document, sent, outcome.answer);
   }
 
-  #fail(document: vscode.TextDocument, edit: WantedEdit, failure: Failure, options: Options): void {
-    const { notices, views } = this.#parts;
-    views.diffView.showProvisional(document, document.getText());
-    if (failure.kind === CANCELLED.kind) {
-      void this.#parts.server.look(options);
-      views.statusBar.set(document, { phase: "ready" });
-      return notices.info(failure.words);
+  /**
+   * Shows an offer, merged with the document where that was changed since. Null, or why it can't be.
+   *
+   * It waits then: the document may be changed so that it fits.
+   */
+  async #show(running: Running, offer: Offer, showing: Showing): Promise<Failure | null> {
+    const { document } = running;
+    const { reviews } = this.#parts;
+    const before = reviews.get(document)?.proposal;
+    const now = (): string => document.getText();
+    const shown = await carryOver(offer, now, (request) => this.#proposalTo(running, request, showing.options));
+    // Over before anything is awaited: hunks may be accepted, and another edit asked for.
+    this.#end(running);
+    if (reviews.get(document)?.proposal !== before)
+      reviews.tell(document); // decided meanwhile
+    else if ("proposal" in shown) await this.#presenting.present(document, offer, shown, showing);
+    else {
+      if (before === undefined && shown.kind !== CANCELLED.kind && !document.isClosed) reviews.open(document, offer);
+      return shown;
     }
-    if (!document.isClosed) {
-      views.statusBar.set(
-        document,
-        failure.kind === "offline" ? { phase: "offline" } : { phase: "failed", code: failure.code },
-      );
-    }
-    if (failure.kind === "offline") void this.#parts.server.look(options);
-    else if (isLocal(options.url) && failure.code !== "not_ready" && failure.code !== "unreachable")
-      views.statusBar.setServer("ready");
-    notices.error(failure.words, ...this.#remedies(document, edit, failure, options));
-  }
-
-  #remedies(document: vscode.TextDocument, edit: WantedEdit, failure: Failure, options: Options): Remedy[] {
-    if (failure.code === "unauthorized") return [SET_KEY];
-    if (failure.kind !== "offline") return [];
-    const start: Remedy = { label: "Start Server", act: () => this.start(document, edit, true) };
-    return isLocal(options.url) && !options["startServer.enabled"] ? [start, SETTINGS] : [SETTINGS];
+    return null;
   }
 
   /** Shows the proposal of an answer to the text that was sent. Null, or in a sentence why there is none. */
@@ -240,61 +233,31 @@ export class Requests implements vscode.Disposable {
     sent: string,
     answer: NativeAnswer,
     options: Options,
-    opensPreview = true,
-    readings: Readings | null = null,
   ): Promise<string | null> {
-    const proposal = this.#proposalOf(document, sent, answer);
-    if (typeof proposal === "string") return proposal;
-    await this.#present(document, proposal, options, opensPreview, readings);
-    return null;
+    let failure: Failure | null = CANCELLED;
+    await this.#alone(document, async (running) => {
+      const proposal = this.#proposalOf(document, sent, answer);
+      const asked = requestOf({ ...sourceOf(document), text: sent }, {}, options);
+      const showing = { options, opensPreview: false, mayAccept: false };
+      const isOne = proposal instanceof Proposal;
+      failure = isOne ? await this.#show(running, { asked, proposal, readings: null }, showing) : proposal;
+    });
+    return (failure as Failure | null)?.words ?? null;
   }
 
-  /** The proposal of an answer to the text that was sent, or in a sentence why there is none. */
-  #proposalOf(document: vscode.TextDocument, sent: string, answer: NativeAnswer): Proposal | string {
+  /** The proposal of an answer to the text that was sent, or why there is none. */
+  #proposalOf(document: vscode.TextDocument, sent: string, answer: NativeAnswer): Proposal | Failure {
     const { views, log } = this.#parts;
-    if (document.isClosed) return "The document was closed; nothing was changed.";
-    const proposal = proposalFor(sent, document.getText(), answer, lineEndOf(document));
-    if (!(proposal instanceof Proposal)) {
-      views.statusBar.set(document, { phase: "failed", code: proposal.code });
-      return `${proposal.words} [${proposal.code}]`;
-    }
+    if (document.isClosed) return failed("stale_base", "The document was closed; nothing was changed.");
+    const proposal = proposalFor(sent, answer, lineEndOf(document));
+    if (!(proposal instanceof Proposal)) return failed(proposal.code, proposal.words);
     this.#answers.set(keyOf(document), answer);
     views.rate.learn(answer);
     log.info(`${nameOf(document)}: ${proposal.hunks.length} hunks, ${speedOf(answer)}, decided by ${answer.strategy}`);
     return proposal;
   }
-
-  async #present(
-    document: vscode.TextDocument,
-    proposal: Proposal,
-    options: Options,
-    opensPreview: boolean,
-    readings: Readings | null,
-  ): Promise<void> {
-    const { reviews, diagnostics, notices, views } = this.#parts;
-    const { answer } = proposal;
-    const found = answer.verdicts.filter(({ severity }) => severity !== "pass").map(({ check }) => check);
-    if (found.length > 0 || readings !== null) {
-      const remedies = [
-        ...(readings === null ? [] : [NEXT_READING]),
-        SHOW_VERDICTS,
-        ...(found.includes("other_files") ? [APPLY_REPLY] : []),
-      ];
-      notices.warn(noticeOf(found, readings), ...remedies);
-    }
-    if (proposal.hunks.length === 0 && readings === null) {
-      views.statusBar.set(document, { phase: "ready" });
-      diagnostics.show(document, proposal);
-      return notices.info("The edit changes nothing.");
-    }
-    reviews.open(document, proposal, readings);
-    revealFirst(document, proposal);
-    const isRefused = readings !== null && readings.likeliest === null;
-    if (!isRefused && isAutoAccepted(answer, options.autoAccept)) await reviews.accept(document, proposal.pending);
-    else if (opensPreview && options.preview === "below") await views.belowView.open(document);
-  }
 }
 
-function revealFirst(document: vscode.TextDocument, proposal: Proposal): void {
-  if (proposal.hunks.length > 0) revealLine(document, proposal.placeOf(0).first);
+function failed(code: string, words: string): Failure {
+  return { code, words: `${words} [${code}]`, kind: "failed" };
 }

@@ -7,7 +7,7 @@ import type { StatusBar } from "./statusBar.js";
 
 function statusOf({ review, proposal }: ReviewChange): Status {
   if (review === undefined) return { phase: "ready" };
-  if (review.isStale) return { phase: "failed", code: "stale_base" };
+  if (review.isStale) return { phase: "changed" };
   const reading = review.readings?.place ?? "";
   return { phase: "hunks", n: proposal.pending.length, speed: speedOf(proposal.answer), reading };
 }

@@ -1,8 +1,8 @@
 /** The open proposal of each document: accepted hunk by hunk, followed through undo, closed. */
 
 import * as vscode from "vscode";
+import type { Offer } from "../core/carryOver.js";
 import type { Proposal } from "../core/proposal.js";
-import type { Readings } from "../core/readings.js";
 import { Review } from "../core/review.js";
 import { keyOf, refusalOf, replaceIn } from "./documents.js";
 import type { Notices } from "./notices.js";
@@ -14,19 +14,20 @@ export interface ReviewChange {
   readonly proposal: Proposal;
 }
 
-const STALE = "The document was changed since the answer came; nothing was changed by it. Ask again.";
-
 export class Reviews implements vscode.Disposable {
   readonly #notices: Notices;
   readonly #open = new Map<string, Review>();
   /** Documents that the extension itself is changing. */
   readonly #editing = new Set<string>();
   readonly #changed = new vscode.EventEmitter<ReviewChange>();
+  readonly #foundStale = new vscode.EventEmitter<vscode.TextDocument>();
   readonly #subscriptions: vscode.Disposable;
   /** One decision after the other: each is made on what the one before led to. */
   #last: Promise<unknown> = Promise.resolve();
 
   readonly onDidChange = this.#changed.event;
+  /** A decision was not carried out: the document was changed since, and holds what its proposal was not made for. */
+  readonly onDidFindStale = this.#foundStale.event;
 
   constructor(notices: Notices) {
     this.#notices = notices;
@@ -42,9 +43,11 @@ export class Reviews implements vscode.Disposable {
     return this.#open.get(keyOf(document));
   }
 
-  /** Shows a proposal for a document that holds its original. */
-  open(document: vscode.TextDocument, proposal: Proposal, readings: Readings | null = null): void {
-    this.#open.set(keyOf(document), new Review(proposal, readings));
+  /** Shows a proposal; where the document does not hold its original, it waits until that is so. */
+  open(document: vscode.TextDocument, offer: Offer): void {
+    const review = new Review(offer);
+    review.follow(document.getText());
+    this.#open.set(keyOf(document), review);
     this.tell(document);
   }
 
@@ -79,6 +82,7 @@ export class Reviews implements vscode.Disposable {
   dispose(): void {
     this.#open.clear();
     this.#changed.dispose();
+    this.#foundStale.dispose();
     this.#subscriptions.dispose();
   }
 
@@ -98,13 +102,12 @@ export class Reviews implements vscode.Disposable {
     if (this.get(document) === review) this.tell(document);
   }
 
-  /** The review, if the document still holds what it takes it to hold; otherwise it is closed. */
+  /** The review, if the document still holds what it takes it to hold. */
   #fresh(document: vscode.TextDocument): Review | undefined {
     const review = this.get(document);
     review?.follow(document.getText());
     if (review === undefined || !review.isStale) return review;
-    this.close(document);
-    this.#notices.warn(STALE);
+    this.#foundStale.fire(document);
     return undefined;
   }
 

@@ -12,6 +12,7 @@ const COMMANDS: Readonly<Record<Status["phase"], string>> = {
   ready: "applyService.showOutput",
   streaming: "applyService.cancel",
   hunks: "applyService.nextHunk",
+  changed: "applyService.nextHunk",
   failed: "applyService.showOutput",
   offline: "applyService.showOutput",
 };
@@ -20,6 +21,7 @@ const HINTS: Readonly<Record<Status["phase"], string>> = {
   ready: "Show the log",
   streaming: "Cancel",
   hunks: "Go to the next hunk",
+  changed: "Merge the edit with what was changed since",
   failed: "Show the log",
   offline: "No service answers. Show the log",
 };

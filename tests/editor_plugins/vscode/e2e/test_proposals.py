@@ -51,6 +51,40 @@ def test_the_stream_is_seen_while_it_runs(editor: Editor, service: str) -> None:
     assert (editor.folder / "stream.py").read_bytes() == ORIGINAL
 
 
+def test_what_is_typed_while_the_service_works_is_merged(editor: Editor, service: str) -> None:
+    editor.configure(url=service, strategy="model", drafter="none")
+    editor.open("typed.py", ORIGINAL)
+    editor.apply(UPDATE)
+    editor.wait_for_status("streaming… ~")
+    editor.type("# typed\n")
+    editor.wait_for_note("and the edit was merged with the change")
+    editor.wait_for_status("3 hunks")
+    assert editor.save("typed.py") == b"# typed\n" + ORIGINAL
+    editor.press("Control+Shift+Enter")
+    editor.wait_for_status("ready")
+    assert editor.save("typed.py") == b"# typed\n" + MERGED
+
+
+def test_what_is_typed_after_the_answer_is_merged_before_it_is_accepted(editor: Editor) -> None:
+    editor.open("stale.py", ORIGINAL)
+    editor.apply(UPDATE)
+    editor.wait_for_status("3 hunks")
+    editor.type("# typed\n")
+    editor.wait_for_status("document changed")
+    assert "must be positive" not in editor.drawn_beside()
+    editor.press("Control+z")
+    editor.wait_for_status("3 hunks")
+    editor.type("# typed\n")
+    editor.wait_for_status("document changed")
+    editor.press("Control+Shift+Enter")
+    editor.wait_for_note("and the edit was merged with the change")
+    editor.wait_for_status("3 hunks")
+    assert editor.save("stale.py") == b"# typed\n" + ORIGINAL
+    editor.press("Control+Shift+Enter")
+    editor.wait_for_status("ready")
+    assert editor.save("stale.py") == b"# typed\n" + MERGED
+
+
 def test_one_hunk_accepted_and_another_rejected_by_keys(editor: Editor) -> None:
     editor.open("keys.py", ORIGINAL)
     editor.apply(UPDATE)

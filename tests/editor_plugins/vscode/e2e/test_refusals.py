@@ -26,32 +26,33 @@ def guarded(window: Editor, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield found
 
 
-def test_a_document_changed_while_the_service_works(editor: Editor, service: str) -> None:
-    editor.configure(url=service, strategy="model", drafter="none")
-    editor.open("typed.py", ORIGINAL)
-    editor.apply(UPDATE)
-    editor.wait_for_status("streaming… ~")
-    editor.type("# typed\n")
-    editor.wait_for_note("[stale_base]")
-    assert "failed" in editor.status()
-    assert editor.drawn_beside() == ""
-    assert editor.save("typed.py") == b"# typed\n" + ORIGINAL
-
-
-def test_a_document_changed_after_the_answer(editor: Editor) -> None:
-    editor.open("stale.py", ORIGINAL)
-    editor.apply(UPDATE)
-    editor.wait_for_status("3 hunks")
-    editor.type("#typed")
-    editor.wait_for_status("stale_base")
-    assert "must be positive" not in editor.drawn_beside()
-    editor.press("Control+z")
-    editor.wait_for_status("3 hunks")
-    editor.type("#typed")
-    editor.wait_for_status("stale_base")
+def test_what_both_changed_is_told_and_left_alone(editor: Editor) -> None:
+    """The proposal waits until the change is taken back."""
+    editor.open("conflict.py", "a = 1\nb = 2\nc = 3\n")
+    editor.apply(replaced("a = 1\n", "a = 10\n"))
+    editor.wait_for_status("1 hunk")
+    editor.type("x")
+    editor.wait_for_status("document changed")
     editor.press("Control+Shift+Enter")
-    editor.wait_for_note("was changed since the answer came")
-    assert editor.save("stale.py") == b"#typed" + ORIGINAL
+    editor.wait_for_note("Line 1: the document has `xa = 1`, the edit has `a = 10`.")
+    editor.wait_for_status("failed (edit_conflict)")
+    assert editor.save("conflict.py") == b"xa = 1\nb = 2\nc = 3\n"
+    editor.press("Control+z")
+    editor.wait_for_status("1 hunk")
+    editor.press("Control+Shift+Enter")
+    editor.wait_for_status("ready")
+    assert editor.save("conflict.py") == b"a = 10\nb = 2\nc = 3\n"
+
+
+def test_a_proposal_that_does_not_fit_any_more_can_be_dropped(editor: Editor) -> None:
+    editor.open("dropped.py", "a = 1\nb = 2\nc = 3\n")
+    editor.apply(replaced("a = 1\n", "a = 10\n"))
+    editor.wait_for_status("1 hunk")
+    editor.type("x")
+    editor.wait_for_status("document changed")
+    editor.press("Control+Shift+Backspace")
+    editor.wait_for_status("ready")
+    assert editor.save("dropped.py") == b"xa = 1\nb = 2\nc = 3\n"
 
 
 def test_cancelled_while_it_decodes(editor: Editor, service: str) -> None:
