@@ -47,7 +47,7 @@ def agreement(ids: TokenIds, places: Positions, tail: Sequence[int], longest: in
 class LookupDrafter(LearningDrafter):
     """Base class of drafters that continue from an earlier place of the text's longest suffix.
 
-    The suffix has at most `longest` tokens.  Each subclass has its own `priors` of the lengths of matches.
+    The suffix has at most `longest` tokens.
     """
 
     longest: int

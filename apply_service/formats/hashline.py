@@ -280,7 +280,7 @@ def _letters(anchor: Anchor, line: str) -> bool:
     """Tell whether the anchor has the line's hash in letters.
 
     Tools leave out all white space of the line or only that at its end.  The seed may be the line's number, if the line
-    has no letters and digits.
+    has neither letters nor digits.
     """
     seed = 0 if any(map(str.isalnum, line)) else anchor.line
     sums = {_xx32(data, of) & 255 for data in (_bare(line), line.rstrip().encode()) for of in (0, seed)}
