@@ -35,6 +35,7 @@ from docs.model_target_parts import MODEL_TARGET_PARTS
 from docs.readme_parts import PICTURES, README_PARTS
 from docs.service_parts import SERVICE_PARTS
 from docs.tables import field_table, named_fields, table
+from docs.tricky_parts import TRICKY_PARTS
 
 FOLDER = Path(__file__).parent
 PAGES = (
@@ -52,6 +53,7 @@ PAGES = (
     "embedded-model.md",
     "scaling.md",
     "models.md",
+    "tricky.md",
     "../README.md",
 )
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -153,6 +155,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     **MODEL_TARGET_PARTS,
     **README_PARTS,
     **SERVICE_PARTS,
+    **TRICKY_PARTS,
     "performance": render_all,
     "performance-gpu": render_all_gpu,
 }

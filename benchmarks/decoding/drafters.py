@@ -67,14 +67,16 @@ class Tally:
 
     def row(self, plain: Tally) -> dict[str, Any]:
         """What a line of the table says."""
-        speed, plain_speed = self.n_tokens / self.seconds, plain.n_tokens / plain.seconds
+        # the library verifies its first draft with the prompt: a short output may need no pass of its own
+        speed = self.n_tokens / self.seconds if self.seconds else None
+        times_plain = None if speed is None else speed * plain.seconds / plain.n_tokens
         return {
             "n_edits": self.n_edits,
             "acceptance": round(self.accepted / self.drafted, 4) if self.drafted else None,
-            "tokens_per_pass": round(self.n_tokens / self.passes, 3),
+            "tokens_per_pass": round(self.n_tokens / self.passes, 3) if self.passes else None,
             "passes_per_edit": round(self.passes / self.n_edits, 2),
-            "tok_s": round(speed, 3),
-            "times_plain": round(speed / plain_speed, 3),
+            "tok_s": None if speed is None else round(speed, 3),
+            "times_plain": None if times_plain is None else round(times_plain, 3),
             "differs": self.differs,
         }
 
@@ -239,11 +241,12 @@ def render(result: Mapping[str, Any]) -> str:
     """One table: a line for each kind of work and contender, the fastest first."""
     lines = [("work", "drafter", "accepted", "tokens a pass", "passes an edit", "tok/s", "times plain", "differs")]
     for work, rows in result["works"].items():
-        for name, row in sorted(rows.items(), key=lambda item: -item[1]["times_plain"]):
+        for name, row in sorted(rows.items(), key=lambda item: -(item[1]["times_plain"] or 0.0)):
             share, differs = row["acceptance"], row["differs"]
             lines.append((
                 *(work, name, "" if share is None else f"{share:.0%}"),
-                *(number(row[key]) for key in ("tokens_per_pass", "passes_per_edit", "tok_s", "times_plain")),
+                *("" if row[key] is None else number(row[key])
+                  for key in ("tokens_per_pass", "passes_per_edit", "tok_s", "times_plain")),
                 "" if differs is None else str(differs),
             ))  # fmt: skip
     return table(lines)
