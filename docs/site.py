@@ -17,7 +17,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NAVIGATION = {
-    "Start": ("docs/quickstart.md", "docs/faq.md", "docs/glossary.md", "docs/how-it-works.md"),
+    "Start": (
+        "docs/quickstart.md",
+        "docs/install.md",
+        "docs/faq.md",
+        "docs/glossary.md",
+        "docs/how-it-works.md",
+        "docs/beside-others.md",
+    ),
     "Apply edits": (
         "docs/edits.md",
         "docs/tricky.md",
