@@ -30,6 +30,7 @@ from docs.connect_parts import CONNECT_PARTS
 from docs.dialect_parts import DIALECT_PARTS
 from docs.edit_parts import EDIT_PARTS
 from docs.embedded_model_parts import EMBEDDED_MODEL_PARTS
+from docs.engine_parts import ENGINE_PARTS
 from docs.evaluation_parts import EVALUATION_PARTS
 from docs.model_target_parts import MODEL_TARGET_PARTS
 from docs.readme_parts import PICTURES, README_PARTS
@@ -54,6 +55,7 @@ PAGES = (
     "scaling.md",
     "models.md",
     "tricky.md",
+    "engines.md",
     "../README.md",
 )
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -156,6 +158,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     **README_PARTS,
     **SERVICE_PARTS,
     **TRICKY_PARTS,
+    **ENGINE_PARTS,
     "performance": render_all,
     "performance-gpu": render_all_gpu,
 }

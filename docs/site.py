@@ -48,6 +48,7 @@ NAVIGATION = {
         "docs/models.md",
         "docs/gpu.md",
         "docs/remote.md",
+        "docs/engines.md",
         "docs/vllm.md",
         "docs/scaling.md",
     ),
