@@ -52,10 +52,26 @@ def _json(sample: str, quotes: Sequence[Quote], path: str) -> str:
         pair for call in walk(values) for pair in PAIRS if all(isinstance(call.fields.get(one), str) for one in pair)
     ]
     old, new = found[0] if found else PAIRS[0]
+    if len(values) == len(found) == 1 and not opens_json(sample):
+        return "\n".join(_in_tags(sample, _with_texts(values[0], (old, new), one)) for one in quotes)
     if len(values) == len(found) == len(quotes) == 1:
         return json.dumps(_with_texts(values[0], (old, new), quotes[0]), ensure_ascii=False)
     edits = [{old: "\n".join(one.old), new: "\n".join(one.new)} for one in quotes]
     return json.dumps({"path": path, "edits": edits}, ensure_ascii=False)
+
+
+def _in_tags(sample: str, call: Any) -> str:
+    """Return a call in tags of the sample's spelling."""
+    is_plain = "<function=" in sample
+    lines = []
+    for name, value in call["arguments"].items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        lines.append(f"<parameter={name}>\n{text}\n</parameter>" if is_plain else
+                     f'<parameter name="{name}">\n{text}\n</parameter>')  # fmt: skip
+    begin, end = (
+        (f"<function={call['name']}>", "</function>") if is_plain else (f'<invoke name="{call["name"]}">', "</invoke>")
+    )
+    return "\n".join([begin, *lines, end])
 
 
 def _with_texts(value: Any, pair: tuple[str, str], quote: Quote) -> Any:

@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -51,6 +52,8 @@ from benchmarks.report import number, table, told_errors, write_result
 WORKS = ("instruction", "whole_file", "lazy")
 COPIES = "merged_edit+suffix"
 PLAIN = "plain"
+OPTIONS = ("limit", "tokens", "max_tokens", "temperature", "law", "new_text")
+"""What the result keeps of the options."""
 
 
 @dataclass
@@ -101,6 +104,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=12, help="edits drawn at random")
     parser.add_argument("--tokens", type=int, default=256, help="tokens after which an output is cut")
     parser.add_argument("--max-tokens", type=int, default=4_096, help="context that an edit may take")
+    text = "only edits of which the target writes more than a part of the file, within --tokens"
+    parser.add_argument("--new-text", action="store_true", help=text)
     parser.add_argument("--peers", action="store_true", help="the library's prompt lookup as well")
     parser.add_argument("--law", action="store_true", help="compare with the padded run without drafts, which is slow")
     parser.add_argument("--dtype", default="auto")
@@ -131,8 +136,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     contenders = dict(open_contenders(target, heads, options))
     tallies: dict[str, dict[str, Tally]] = {work: defaultdict(Tally) for work in options.works.split(",")}
     for work, by_name in tallies.items():
-        cases = [case for record in records if (case := case_of(record, work, target, options)) is not None]
-        for i, case in enumerate(cases[: options.limit]):
+        cases = (case for record in records if (case := case_of(record, work, target, options)) is not None)
+        chosen = (case for case in cases if not options.new_text or has_new_text(case, contenders[PLAIN], options))
+        for i, case in enumerate(islice(chosen, options.limit)):
             names = [*contenders]
             first = i % len(names)
             wanted = decode(target, NO_DRAFTS, case, options, Tally()) if options.law else None
@@ -148,7 +154,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "model": safe_path(options.model),
         "dtype": str(engine.pool.shape.dtype).removeprefix("torch."),
         "determinism": engine.determinism,
-        "options": {name: getattr(options, name) for name in ("limit", "tokens", "temperature", "law")},
+        "options": {
+            name: getattr(options, name) for name in ("limit", "tokens", "max_tokens", "temperature", "law", "new_text")
+        },
         "works": {
             work: {name: tally.row(by_name[PLAIN]) for name, tally in by_name.items() if tally.n_edits}
             for work, by_name in tallies.items()
@@ -191,6 +199,14 @@ def beside(target: Target, name: str, folder: str, options: argparse.Namespace) 
     )
     model = embedded_directory() if options.model == EMBEDDED else Path(options.model)
     return replace(target, engine=engine, head=open_head(name, engine, model, Path(folder) if folder else None))
+
+
+def has_new_text(case: Case, plain: Target | PeerContender, options: argparse.Namespace) -> bool:
+    """Tell whether the target's own output is more than a part of the file."""
+    assert isinstance(plain, Target)
+    stream = plain.prompt_format.open_stream()
+    text = stream.push(decode(plain, NO_DRAFTS, case, options, Tally()))
+    return text.rstrip("\ufffd") not in case.job.original
 
 
 def case_of(record: EditRecord, work: str, target: Target, options: argparse.Namespace) -> Case | None:
