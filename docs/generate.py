@@ -28,6 +28,7 @@ from docs.batch_parts import BATCH_PARTS
 from docs.confidence_parts import CONFIDENCE_PARTS
 from docs.connect_parts import CONNECT_PARTS
 from docs.dialect_parts import DIALECT_PARTS
+from docs.drafting_parts import DRAFTING_PARTS
 from docs.edit_parts import EDIT_PARTS
 from docs.embedded_model_parts import EMBEDDED_MODEL_PARTS
 from docs.engine_parts import ENGINE_PARTS
@@ -56,6 +57,7 @@ PAGES = (
     "models.md",
     "tricky.md",
     "engines.md",
+    "drafting.md",
     "../README.md",
 )
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -159,6 +161,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     **SERVICE_PARTS,
     **TRICKY_PARTS,
     **ENGINE_PARTS,
+    **DRAFTING_PARTS,
     "performance": render_all,
     "performance-gpu": render_all_gpu,
 }
