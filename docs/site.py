@@ -20,6 +20,7 @@ NAVIGATION = {
     "Start": ("docs/quickstart.md", "docs/faq.md", "docs/glossary.md", "docs/how-it-works.md"),
     "Apply edits": (
         "docs/edits.md",
+        "docs/merging.md",
         "docs/cli.md",
         "docs/playground.md",
         "docs/editors.md",
