@@ -58,6 +58,7 @@ NAVIGATION = {
         "docs/decisions.md",
         "docs/log.md",
         "docs/log-training.md",
+        "tests/edits/cases/README.md",
         "tests/fuzz/README.md",
         "editor_plugins/README.md",
         "CHANGELOG.md",
