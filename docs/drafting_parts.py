@@ -28,8 +28,8 @@ def _tables(result: Mapping[str, Any]) -> str:
     for work, rows in result["works"].items():
         n_edits = max(row["n_edits"] for row in rows.values())
         parts.append(
-            f"**{result['model'].rpartition('/')[2]}, {WORKS[work]}**: {n_edits} edits, up to {options['tokens']} tokens; "
-            f"{result['dtype']}, {about['created'][:10]}, commit {about['commit'][:9]}.\n\n"
+            f"**{result['model'].rpartition('/')[2]}, {WORKS[work]}**: {n_edits} edits, up to {options['tokens']} "
+            f"tokens; {result['dtype']}, {about['created'][:10]}, commit {about['commit'][:9]}.\n\n"
             + table(
                 ("drafter", "accepted", "tokens a pass", "passes an edit", "tok/s over `plain`"),
                 (_row(name, row) for name, row in sorted(rows.items(), key=_speed)),

@@ -28,6 +28,7 @@ NAVIGATION = {
     "Apply edits": (
         "docs/edits.md",
         "docs/tricky.md",
+        "docs/merging.md",
         "docs/cli.md",
         "docs/playground.md",
         "docs/editors.md",
@@ -66,6 +67,7 @@ NAVIGATION = {
         "docs/decisions.md",
         "docs/log.md",
         "docs/log-training.md",
+        "tests/edits/cases/README.md",
         "tests/fuzz/README.md",
         "editor_plugins/README.md",
         "CHANGELOG.md",
