@@ -140,6 +140,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         chosen = (case for case in cases if not options.new_text or has_new_text(case, contenders[PLAIN], options))
         for i, case in enumerate(islice(chosen, options.limit)):
             names = [*contenders]
+            for name in names if i == 0 else ():
+                if head_of(name) is not None:  # a head looks at its target once, before it drafts the first time
+                    run(name, contenders[name], case, options, Tally())
             first = i % len(names)
             wanted = decode(target, NO_DRAFTS, case, options, Tally()) if options.law else None
             for name in names[first:] + names[:first]:
