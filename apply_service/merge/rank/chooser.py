@@ -21,14 +21,14 @@ VERSION = 2
 RIVALS = ":rivals"
 """`NAME:rivals` is how far a feature exceeds its mean over the other readings; 0 if there is no other reading."""
 OTHER = ":other"
-"""`NAME:other` is how far a feature exceeds that of the other one of the best two; 0 if there is only one."""
+"""`NAME:other` is how far a feature of one of the best two exceeds the other's; 0 if there is only one reading."""
 LOOK = ("first", "lead", "n_readings")
-"""More inputs of the second look: the first look's score, its lead over the other one's, and the number of
-readings."""
+"""More inputs of the second look: the first look's score, how far it exceeds the other reading's score (the lead), and
+the number of readings."""
 UNSEEN, UNSEEN_CHANCE = "invisible", 0.8
 """The highest chance of a reading that keeps other white space than the snippet shows: nobody sees what was meant."""
 ALONE = 10.0
-"""The lead of the only reading."""
+"""The lead of a reading that is the only one."""
 
 Values = Mapping[str, float]
 Tree = float | tuple[int, float, Any, Any]
@@ -36,7 +36,7 @@ Tree = float | tuple[int, float, Any, Any]
 
 
 class Trees(NamedTuple):
-    """A sum of log-odds: `start` plus the value of the leaf that each tree leads to."""
+    """A sum of log-odds: `start` plus one leaf's value from each tree."""
 
     inputs: tuple[str, ...]
     start: float
@@ -71,7 +71,7 @@ class Chooser(NamedTuple):
     def rank(self, readings: Sequence[Values]) -> list[float]:
         """Return the score of each reading of an edit, given by its features.
 
-        The reading with the highest score is chosen, the first one of equals.  Its score is the log-odds that it is
+        The reading with the highest score is chosen; of equal ones, the first.  Its score is the log-odds that it is
         right.
 
         Raises:
@@ -83,8 +83,8 @@ class Chooser(NamedTuple):
         return look_again(scores, {at: self.second.of(row) for at, row in best_two(readings, scores).items()})
 
     def probabilities(self, readings: Sequence[Values], scores: Sequence[float]) -> list[float]:
-        """Return the chance that each reading is right.  No chance exceeds that of the best, and their sum is at most
-        1."""
+        """Return the chance that each reading is right.  No chance exceeds that of the best reading, and the sum is at
+        most 1."""
         at = best(scores)
         chance = logistic(scores[at])
         if readings[at].get(UNSEEN, 0.0) > 0:
@@ -99,12 +99,12 @@ def logistic(log_odds: float) -> float:
 
 
 def best(scores: Sequence[float]) -> int:
-    """Return the index of the highest score, the first one of equals."""
+    """Return the index of the highest score; of equal ones, the first."""
     return max(range(len(scores)), key=lambda i: scores[i])
 
 
 def beside_rivals(readings: Sequence[Values]) -> list[dict[str, float]]:
-    """Return the features of each reading of an edit, and how far each feature exceeds that of the other readings."""
+    """Return the features of each reading of an edit, and how far each exceeds its mean over the other readings."""
     n_others = len(readings) - 1
     sums = {name: math.fsum(reading[name] for reading in readings) for name in readings[0]}
     return [
@@ -127,7 +127,8 @@ def best_two(readings: Sequence[Values], scores: Sequence[float]) -> dict[int, d
 
 
 def look_again(scores: Sequence[float], second: Mapping[int, float]) -> list[float]:
-    """Return the second look's scores.  The scores of the other readings are moved below them by a common amount."""
+    """Return the second look's scores.  The scores of the readings that it does not look at are moved below them by a
+    common amount."""
     down = min(second.values()) - min(scores[at] for at in second)
     return [second.get(at, score + down) for at, score in enumerate(scores)]
 
