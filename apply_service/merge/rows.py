@@ -623,11 +623,10 @@ def _within(columns: Columns, headers: Columns, ends: Columns) -> npt.NDArray[np
 def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -> Sequence[Match]:
     """Return the best alignment, or a similar one if only that one keeps brackets in pairs.
 
-    An alignment most easily mistakes a line that has only brackets: a closing line of new code looks like a closing An
-    alignment most easily mistakes a line that has only brackets: a closing line of new code looks like a closing line
-    of the file, and vice versa.  So each such line is tried the other way, one at a time.  Among the merges that keep
-    brackets in pairs, the one with the fewest changes is taken.  If the best alignment keeps brackets in pairs, only
-    closing lines of new code at the ends of blocks are tried.
+    An alignment most easily mistakes a line that has only brackets: a closing line of new code looks like a closing
+    line of the file, and vice versa.  So each such line is tried the other way, one at a time.  Among the merges that
+    keep brackets in pairs, the one with the fewest changes is taken.  If the best alignment keeps brackets in pairs,
+    only closing lines of new code at the ends of blocks are tried.
     """
     problem, terrain = rows.rows(), Terrain(reading.index.weights, reading.index.scope_indents)
     known_groups = rows.groups if groups else ()
