@@ -86,7 +86,7 @@ class Decoding:
                 self.session.close()
 
     def admit(self) -> bool:
-        """Open a session unless there is one, and tell whether there is one now.  Raises ContextLimitExceeded: prompt
+        """Open a session unless there is one, and tell whether there is one now.  Raises ContextLimitExceeded if prompt
         and output can never fit."""
         if self.session is None:
             self.session = self.engine.open(self.prompt_ids, self.max_new_tokens, owner=self.owner)
@@ -106,7 +106,7 @@ class Decoding:
         return self._draft
 
     def window(self, n_drafted: int) -> Window:
-        """Return the window of the next pass, with the first `n_drafted` tokens of the draft.  Raises EngineFailure:
+        """Return the window of the next pass, with the first `n_drafted` tokens of the draft.  Raises EngineFailure if
         the constraint does not give one mask for each choice of the window."""
         assert self.session is not None
         started = time.perf_counter()

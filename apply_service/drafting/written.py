@@ -53,7 +53,7 @@ class WritingDrafter(LearningDrafter):
 class HeadDrafter(WritingDrafter):
     """Drafts what the head of the target's engine writes, once the prompt is read.
 
-    Raises UnsupportedParameter: the target has no head.
+    Raises UnsupportedParameter if the target has no head.
     """
 
     def __init__(self, context: DraftContext) -> None:

@@ -69,7 +69,7 @@ def opens_call(line: str) -> bool:
 def read_calls(text: str) -> Calls:
     """Return the values of the calls in a text; empty if it has none.
 
-    Raises MalformedEdit: the text begins with a call, and a call in tags has no end or holds such a tag in a value.
+    Raises MalformedEdit if the text begins with a call, and a call in tags has no end or holds such a tag in a value.
     """
     if _CALL.search(text):
         try:
@@ -139,7 +139,8 @@ def _mend(text: str) -> object:
 
 
 def _read_tags(text: str) -> Iterator[object]:
-    """Yield the calls that are written in tags.  Raises MalformedEdit: one has no end, or a value holds such a tag."""
+    """Yield the calls that are written in tags.  Raises MalformedEdit if one has no end, or a value holds such a
+    tag."""
     starts = list(_CALL.finditer(text))
     for call, after in zip(starts, [*starts[1:], None], strict=True):
         body = text[call.end() : len(text) if after is None else after.start()]

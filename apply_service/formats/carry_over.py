@@ -27,7 +27,7 @@ OURS, BASE, DIVIDER, THEIRS = "<<<<<<< file", "||||||| base", "=======", ">>>>>>
 def carry_over(base: str, edited: Prediction, newer: str, *, with_markers: bool = False) -> Prediction:
     """Return the merge of `newer` with the changes that the edit made to `base`.  All texts have LF line ends.
 
-    Raises EditConflict: both changed the same lines.  With `with_markers`, both sides are written between conflict
+    Raises EditConflict if both changed the same lines.  With `with_markers`, both sides are written between conflict
     markers instead.
     """
     old, ours, theirs = (text.split("\n") for text in (base, newer, normalise(edited.text)))

@@ -61,7 +61,7 @@ class Conflict(NamedTuple):
 def read_conflicts(lines: Sequence[str], taken: Collection[int] = ()) -> list[Conflict]:
     """Return the blocks of an update; `taken` lines are no marks.
 
-    Raises MalformedEdit: there is no block, or one is not complete.
+    Raises MalformedEdit if there is no block, or one is not complete.
     """
     found: list[Conflict] = []
     path: str | None = None

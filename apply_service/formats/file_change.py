@@ -62,7 +62,7 @@ def quotes_file(changes: Sequence[FileChange], reply: ReplyLines) -> bool:
 def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -> FileChange:
     """Return the change of the file at `path`, or the only change.  A copy is a change of the file that it makes.
 
-    Raises MalformedEdit: there are several files, and `path` does not tell which is meant.
+    Raises MalformedEdit if there are several files, and `path` does not tell which is meant.
     """
     mine = [change for change in changes if change.is_for(path)]
     mine = [change for change in mine if path in change.names] or mine
@@ -99,7 +99,7 @@ Part = TypeVar("Part", bound=_Named)
 def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list[Part]:
     """Return the parts of an edit for the file at `path`.  A part without a name is for any file.
 
-    If the parts name one file at most, all are returned.  Raises MalformedEdit: they name several files, and none is
+    If the parts name one file at most, all are returned.  Raises MalformedEdit if they name several files, and none is
     known to be this one.
     """
     named = sorted({part.path for part in parts if part.path})
@@ -135,8 +135,8 @@ def _several_files(path: str | None, named: Sequence[str]) -> MalformedEdit:
 def predict_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
     """Return the file after its change.  A deleted file has no text.  The reasons report a new name or mode.
 
-    Raises MalformedEdit: the change creates a file that exists, or contradicts itself.  Raises NeedsMoreContext: a hunk
-    has no place.
+    Raises MalformedEdit if the change creates a file that exists, or contradicts itself.  Raises NeedsMoreContext if a
+    hunk has no place.
     """
     file, lines = FileLines(original), update.split("\n")
     hunks = [_with_found_context(hunk, file, lines) for hunk in change.hunks]
@@ -170,7 +170,7 @@ def _note_headers(change: FileChange, trust: Trust) -> None:
 def _created(original: str, change: FileChange, hunks: Sequence[QuotedHunk]) -> str:
     """Return the text of the new file.
 
-    Raises MalformedEdit: the file already has text, or the edit has lines that a new file can't have.
+    Raises MalformedEdit if the file already has text, or the edit has lines that a new file can't have.
     """
     if original.strip():
         raise MalformedEdit(
@@ -191,7 +191,7 @@ def _created(original: str, change: FileChange, hunks: Sequence[QuotedHunk]) -> 
 def _check_deletion(file: FileLines, change: FileChange, hunks: Sequence[QuotedHunk], trust: Trust) -> None:
     """Doubt a deletion of other lines than the file has.
 
-    Raises MalformedEdit: a diff of git deletes the file without showing its lines.
+    Raises MalformedEdit if a diff of git deletes the file without showing its lines.
     """
     if not hunks and change.old_mode is not None and file.lines:  # git refuses this too; V4A deletes without hunks
         raise MalformedEdit(

@@ -80,8 +80,8 @@ class LineEdit:
 def predict(original: str, update: str, about: EditContext) -> Prediction:
     """Return the original with all edits made to the lines that they name.
 
-    Raises MalformedEdit: there is no such edit, or two edits change the same lines.  Raises StaleBase: a named line is
-    not there, or has another hash.  Raises NeedsMoreContext: a text that a call also replaces has no single place.
+    Raises MalformedEdit if there is no such edit, or two edits change the same lines.  Raises StaleBase if a named line
+    is not there, or has another hash.  Raises NeedsMoreContext if a text that a call also replaces has no single place.
     """
     found = read_edits(update)
     if not found.lines:

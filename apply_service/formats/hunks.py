@@ -187,7 +187,7 @@ def merge_hunks(
     `is_ordered`: the format puts hunks in the file's order, and each hunk changes only the original.  Otherwise a hunk
     may change lines that another one writes.  `trust` already holds the reasons that the parser has recorded.
 
-    Raises NeedsMoreContext: a hunk has no place.  Raises MalformedEdit: two hunks contradict each other.
+    Raises NeedsMoreContext if a hunk has no place.  Raises MalformedEdit if two hunks contradict each other.
     """
     file, update_lines = FileLines(original), update.split("\n")
     parts = [part for hunk in hunks for part in _cut_at_gaps(file, hunk, trust)]
@@ -264,7 +264,7 @@ def _without_missing(hunk: QuotedHunk, place: Place) -> tuple[QuotedHunk, Place]
 def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> list[Place]:
     """Return a place for every hunk, in the order of the hunks.
 
-    Raises NeedsMoreContext: a hunk has no place, not even a probable one.  The error names its longest quoted line.
+    Raises NeedsMoreContext if a hunk has no place, not even a probable one.  The error names its longest quoted line.
     """
     found = [file.find(hunk.old) for hunk in hunks]
     # For each hunk: the first row of any later hunk that has only one possible place.
@@ -391,7 +391,7 @@ def _rows_of_scope(file: FileLines, scope: str, start: int, end: int) -> list[in
 def _gap(file: FileLines, hunk: QuotedHunk, trust: Trust) -> int:
     """Return the row before which a hunk without a quote goes: the stated line, or the end of its scope or of the file.
 
-    Raises NeedsMoreContext: the edit gives none of these.
+    Raises NeedsMoreContext if the edit gives none of these.
     """
     if len(file) == 0 or hunk.is_at_end:
         return len(file)
@@ -411,7 +411,7 @@ def _gap(file: FileLines, hunk: QuotedHunk, trust: Trust) -> int:
 def _find_lost(file: FileLines, hunk: QuotedHunk, n_lost: int, trust: Trust) -> Place:
     """Return the probable place of a hunk whose quote is not in the file: that of its result or of similar lines.
 
-    Raises NeedsMoreContext: the file has neither.
+    Raises NeedsMoreContext if the file has neither.
     """
     made = file.find(hunk.new, 2, Likeness.TRAILING) if any(map(str.strip, hunk.new)) else []
     if len(made) == 1:

@@ -59,8 +59,8 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
 
     The prediction's `update_lines` are the update's own lines, followed by the new lines in its strings.
 
-    Raises MalformedEdit: there is no edit, or it contradicts itself.  Raises NeedsMoreContext: an old text has no
-    place, or several.  Raises TooLarge: there are more than MAX_EDITS edits.
+    Raises MalformedEdit if there is no edit, or it contradicts itself.  Raises NeedsMoreContext if an old text has no
+    place, or several.  Raises TooLarge if there are more than MAX_EDITS edits.
     """
     found, is_mended = read_replacements(update)
     if not found:
@@ -277,7 +277,7 @@ class Plan:
 def replace_text(text: str, replacement: Replacement, label: str, trust: Trust) -> str:
     """Return the text with one replacement made.  Old text that does not occur exactly is searched for like a hunk.
 
-    Raises NeedsMoreContext: the old text has no place, or several.
+    Raises NeedsMoreContext if the old text has no place, or several.
     """
     old, new = replacement.old, replacement.new
     if not old.strip():
@@ -333,7 +333,7 @@ def _several_places(text: str, old: str, label: str) -> NeedsMoreContext:
 
 
 def _insert(text: str, below: int, new: str, label: str) -> str:
-    """Return the text with new lines below this line.  Raises NeedsMoreContext: the text has no such line."""
+    """Return the text with new lines below this line.  Raises NeedsMoreContext if the text has no such line."""
     lines = text.split("\n")
     n_lines = len(lines) - (lines[-1] == "")
     if below > n_lines:

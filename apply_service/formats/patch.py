@@ -64,7 +64,7 @@ class FailedChange(NamedTuple):
 def read_patch(patch_text: str) -> tuple[FileChange, ...]:
     """Return the changes in a patch, in its order.
 
-    Raises MalformedEdit: the patch is not readable, or the text holds more than a patch.
+    Raises MalformedEdit if the patch is not readable, or the text holds more than a patch.
     """
     update = normalise(patch_text)
     changes, strays = parse_v4a(update) if any(map(is_patch_line, update.split("\n"))) else parse_diff(update)
@@ -82,7 +82,7 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
     Each change is made to the file as it was before the patch, even if another change moves or replaces that file.
     Several changes that leave a file in its place are joined into one.
 
-    Raises MalformedEdit: the patch is not readable.
+    Raises MalformedEdit if the patch is not readable.
     """
     if patch_text.endswith("\r") and "\n" in patch_text:
         patch_text += "\n"  # cut off within its last line end
@@ -113,7 +113,7 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
 def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], taken: Set[str]) -> PatchedFile:
     """Return the file after its change.  `lines`: those of the whole patch.  `taken`: names that no other file can get.
 
-    Raises MalformedEdit, NeedsMoreContext: the change does not fit the file or the names.
+    Raises MalformedEdit or NeedsMoreContext if the change does not fit the file or the names.
     """
     source = _source(change.path, files) if change.action != "create" else None
     target = change.new_path or source or change.path
@@ -131,7 +131,7 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
 def _source(named: str, files: Mapping[str, str]) -> str:
     """Return the file that the patch means: the one of that name, or the only one with a similar path.
 
-    Raises MalformedEdit: there is no such file, or several.
+    Raises MalformedEdit if there is no such file, or several.
     """
     if named in files:
         return named

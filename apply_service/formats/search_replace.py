@@ -60,8 +60,8 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
 def merge_replacements(original: str, update: str, hunks: Sequence[QuotedHunk], trust: Trust) -> Prediction:
     """Return the original with the old text of each hunk replaced.  A hunk without old text makes a new file.
 
-    The hunks may have any order.  Raises NeedsMoreContext: an old text has no place, or a hunk has none and the file is
-    not empty.
+    The hunks may have any order.  Raises NeedsMoreContext if an old text has no place, or a hunk has none and the file
+    is not empty.
     """
     lines = update.split("\n")
     if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
@@ -273,7 +273,7 @@ class SearchBlock:
 def read_file_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
     """Return the blocks of an update to this file.
 
-    Raises MalformedEdit: there is no block, or one can't be read.
+    Raises MalformedEdit if there is no block, or one can't be read.
     """
     blocks = read_all_blocks(lines, file)
     _refuse_broken(blocks)
@@ -293,7 +293,7 @@ def read_all_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
     """Return the blocks of an update to this file.  A block that can't be read has its error.
 
     If there is such a block, all are read once more.  Then a line that looks like a fence is text if the file has it
-    between the same lines.  Raises MalformedEdit: there is no block.
+    between the same lines.  Raises MalformedEdit if there is no block.
     """
     marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
     rows: defaultdict[str, list[int]] = defaultdict(list)
@@ -374,7 +374,7 @@ def _start_of_old(lines: Sequence[str], opening: int, stated: int | None) -> tup
 def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, label: str) -> SearchBlock:
     """Return the block that begins at `opening`.
 
-    Blocks inside it must be whole, because a lone opening would swallow the text after it.  Raises MalformedEdit: the
+    Blocks inside it must be whole, because a lone opening would swallow the text after it.  Raises MalformedEdit if the
     block, or one inside it, is not complete.
     """
     mark = marks[opening]
@@ -416,8 +416,8 @@ def _malformed(message: str, line: str) -> MalformedEdit:
 def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: str | None, trust: Trust) -> QuotedHunk:
     """Return the block as a hunk.
 
-    Raises MalformedEdit: the new text has a note of a line number, or a line that may be meant as the divider.  Raises
-    TooLarge: the block has more than `MAX_DIVIDERS` dividers, and each would be tried.
+    Raises MalformedEdit if the new text has a note of a line number, or a line that may be meant as the divider.
+    Raises TooLarge if the block has more than `MAX_DIVIDERS` dividers, because each would be tried.
     """
     if len(block.dividers) > MAX_DIVIDERS:
         raise TooLarge(
@@ -484,7 +484,7 @@ def _is_divider(line: str) -> bool:
 def _read_sides(block: SearchBlock, old: Numbered, new: Numbered, file: FileLines) -> QuotedHunk:
     """Return the two sides as a hunk, without escapes and line numbers, unless the file has the old text with them.
 
-    Raises MalformedEdit: the new text has a note of a line number.
+    Raises MalformedEdit if the new text has a note of a line number.
     """
     stated = block.stated_line
     texts = [text for _, text in old]

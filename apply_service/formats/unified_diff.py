@@ -101,7 +101,7 @@ class FoundDiff(Recognised):
 
     @cached_property
     def _start(self) -> int | None:
-        """The first line of a diff; None if there is none.  Raises MalformedEdit: it is a combined diff."""
+        """The first line of a diff; None if there is none.  Raises MalformedEdit if it is a combined diff."""
         reply = self.reply
         starts = (at for at in range(len(reply.lines)) if at not in reply.claimed and starts_diff(reply.lines, at))
         return next(starts, None)
@@ -196,7 +196,7 @@ def apply_change(original: str, update: str, change: FileChange, trust: Trust) -
     has the quotes of the hunks byte for byte, with line ends and mark, the added lines are also taken byte for byte, as
     git does.  Otherwise line ends and mark are the file's.
 
-    Raises MalformedEdit, NeedsMoreContext: as `predict_change`.  Raises MalformedEdit: the byte-order mark would move
+    Raises MalformedEdit, NeedsMoreContext: as `predict_change`.  Raises MalformedEdit if the byte-order mark would move
     or disappear.
     """
     exact = _with_returns(change, original, update)
@@ -230,7 +230,7 @@ def _with_returns(change: FileChange, original: str, update: str) -> FileChange 
 def _without_ends(exact: Prediction, original: str, lf_update: str) -> Prediction:
     """Return the same prediction with the ends of its lines in `ends`.
 
-    Raises MalformedEdit: the byte-order mark would move or disappear.
+    Raises MalformedEdit if the byte-order mark would move or disappear.
     """
     lines, update_lines = normalise(original).split("\n"), lf_update.split("\n")
     written = [op for op in exact.ops if op.kind != "drop"]
@@ -301,7 +301,7 @@ class HunkHeader(NamedTuple):
 
 
 def read_hunk_header(line: str) -> HunkHeader:
-    """Return what the line says.  Raises MalformedEdit: it is of a combined diff, which has no single original."""
+    """Return what the line says.  Raises MalformedEdit if it is of a combined diff, which has no single original."""
     if re.match(r"@@@+ -", line):
         raise MalformedEdit(
             "this is a combined diff (of a merge)", value=line[:200], remedy="send a diff of two versions of the file"
@@ -315,7 +315,7 @@ def read_hunk_header(line: str) -> HunkHeader:
 
 
 def _unquoted(name: str) -> str:
-    """Return the path without git's C-style quotes.  Raises MalformedEdit: the quotes are not closed."""
+    """Return the path without git's C-style quotes.  Raises MalformedEdit if the quotes are not closed."""
     if not name.startswith('"'):
         return name
     if not _IN_QUOTES.fullmatch(name):
@@ -338,7 +338,7 @@ def _bare(name: str) -> str:
 def parse_diff(update: str) -> PatchText:
     """Return the changes in a diff.
 
-    Raises MalformedEdit: there is none, or the diff is broken or of a kind that can't be applied (binary, combined).
+    Raises MalformedEdit if there is none, or the diff is broken or of a kind that can't be applied (binary, combined).
     """
     text = _Parser(update.split("\n")).run()
     if not any(change.hunks or change.action != "modify" for change in text.changes):
@@ -384,7 +384,7 @@ class _Section:
     def read_header(self, line: str) -> bool:
         """Read one of git's extended header lines, and tell whether the line is one.
 
-        Raises MalformedEdit: the diff is of a binary file, or a mode is damaged.
+        Raises MalformedEdit if the diff is of a binary file, or a mode is damaged.
         """
         word, _, rest = line.partition(" ")
         if word == "index" or line.startswith(("similarity index ", "dissimilarity index ")):
@@ -410,7 +410,7 @@ class _Section:
         return True
 
     def read_names(self, lines: Sequence[str]) -> None:
-        """Read `---` and `+++`, or one of them.  Raises MalformedEdit: git's own line names another file."""
+        """Read `---` and `+++`, or one of them.  Raises MalformedEdit if git's own line names another file."""
         self.has_names = True
         for line in lines:
             named, tab, _ = line[4 : 4 + MAX_LENGTH].partition("\t")
@@ -447,7 +447,7 @@ class _Section:
     def _says_move(self, old: str, new: str) -> bool:
         """Tell whether a header with two names says that the file moves.
 
-        Raises MalformedEdit: the section shows neither a move nor a change, so the diff may be cut short.
+        Raises MalformedEdit if the section shows neither a move nor a change, so the diff may be cut short.
         """
         if self._says & {"rename", "copy"}:
             return True
@@ -462,7 +462,7 @@ class _Section:
     def _told_modes(self) -> tuple[str | None, str | None]:
         """Return the file's mode before and after; (None, None) for a regular file that keeps its mode.
 
-        Raises MalformedEdit: the diff gives only the old mode.
+        Raises MalformedEdit if the diff gives only the old mode.
         """
         old, new = self._modes.get("old"), self._modes.get("new")
         if old and not new and "delete" not in self._says:
@@ -537,7 +537,7 @@ class _Parser:
         self._sections[-1].read_names(self._lines[at : at + n_names])
 
     def _read_bare_hunk(self, at: int) -> int:
-        """Read a hunk without a header, and return its end.  Raises MalformedEdit: a hunk with numbers follows."""
+        """Read a hunk without a header, and return its end.  Raises MalformedEdit if a hunk with numbers follows."""
         end = self._read_hunk(at, HunkHeader())
         if end < len(self._lines) and _NUMBERS.match(self._lines[end]):
             raise self._no_hunk_of(at)

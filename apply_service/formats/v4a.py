@@ -109,7 +109,7 @@ recognise = FoundPatches
 def _framed(words: str, path: str, diff: str) -> str:
     """Return one operation as a patch.
 
-    Raises MalformedEdit: the file's name has several lines, or a line of the diff is a directive.
+    Raises MalformedEdit if the file's name has several lines, or a line of the diff is a directive.
     """
     rows = normalise(diff).removesuffix("\n").split("\n") if diff else []
     stray = next((row for row in rows if row.startswith(DIRECTIVE) and row.rstrip() != END_OF_FILE), None)
@@ -154,7 +154,7 @@ def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
 def parse_v4a(update: str) -> PatchText:
     """Return the changes in the patches of an update.
 
-    Raises MalformedEdit: there is no patch, or one has no end or a line that does not belong to it.
+    Raises MalformedEdit if there is no patch, or one has no end or a line that does not belong to it.
     """
     lines = update.split("\n")
     spans = patch_spans(lines)

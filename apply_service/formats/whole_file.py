@@ -140,7 +140,7 @@ def _doubt_fence(fence: Fence, lines: Sequence[str], path: str | None, trust: Tr
 def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence | None:
     """Return the fence that holds the file; None if the text itself is the file.
 
-    Raises MalformedEdit: there are several fences, and none is known to hold this file.
+    Raises MalformedEdit if there are several fences, and none is known to hold this file.
     """
     fences = find_fences(lines)
     if not fences:

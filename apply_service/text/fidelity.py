@@ -45,7 +45,7 @@ NOT_FOR_FILES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "un
 class SourceText:
     """A file's text with its own line ends, and the canonical name of its encoding.
 
-    Raises BadEncoding: the text would have two byte-order marks, and it is unclear which of them an edit means.
+    Raises BadEncoding if the text would have two byte-order marks, and it is unclear which of them an edit means.
     """
 
     text: str
@@ -65,7 +65,8 @@ class SourceText:
     def of(cls, text: str, encoding: str = "utf-8") -> Self:
         """Make one from a text that the caller sent as text.
 
-        Raises BadEncoding: there is no such encoding, or it can't hold the text.  Raises NulByte: the text has a NUL.
+        Raises BadEncoding if there is no such encoding, or it can't hold the text.  Raises NulByte if the text has a
+        NUL.
         """
         refuse_nul("the file", text)
         source = cls(text, _canonical_name(encoding))
@@ -78,8 +79,8 @@ def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
 
     UTF-16 and UTF-32 are read as little endian if neither a mark nor the name tells the byte order.
 
-    Raises BadEncoding: there is no such encoding, or the bytes are not valid in it; `value` is the offset of the first
-    invalid byte.  Raises NulByte: the text holds a NUL character; `value` is its index.
+    Raises BadEncoding if there is no such encoding, or the bytes are not valid in it; `value` is the offset of the
+    first invalid byte.  Raises NulByte if the text holds a NUL character; `value` is its index.
     """
     if not data:
         return SourceText.of("", encoding)
@@ -122,7 +123,7 @@ def refuse_nul(what: str, text: str) -> None:
 
 
 def encode(text: str, source: SourceText) -> bytes:
-    """Return the text as bytes in the encoding of `source`.  Raises BadEncoding: it has no bytes for a character."""
+    """Return the text as bytes in the encoding of `source`.  Raises BadEncoding if it has no bytes for a character."""
     codec = source.encoding.removesuffix(SIGNATURE)
     try:
         return (MARKS[codec] if source.has_bom else b"") + text.encode(codec)
@@ -262,7 +263,7 @@ def refuse_altered(original_text: str, merged_text: str, ops: Sequence[LineOp]) 
     the merged text with its own bytes, including line end and byte-order mark.  Only the last line may get or lose its
     end.
 
-    Raises AlteredBytes: something outside the edit would change; the error names the line of the original.
+    Raises AlteredBytes if something outside the edit would change; the error names the line of the original.
     """
     lines, ends = split_ends(original_text.removeprefix(MARK))
     rows = [op.original_line for op in ops if op.original_line is not None]

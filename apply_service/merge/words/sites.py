@@ -43,9 +43,9 @@ MAX_PLACED = 4
 MIN_SCORE = 2.0
 IMPORT_SCORE = 2 * MIN_SCORE
 MAX_COMPARED = 1500
-"""Texts are compared up to this many characters."""
+"""Only this many first characters of each text are compared."""
 MAX_COUNTED = 400
-"""A site of at most this many lines is compared with the block without the lines that the words remove."""
+"""If a site has fewer lines than this, the block is compared with the site without the lines that the words remove."""
 MAX_BETWEEN = 4
 """Two things are replaced together only if at most this many lines lie between them."""
 MAX_SAID = 60
