@@ -4,7 +4,7 @@
     <invoke name="edit"><parameter name="path">a.py</parameter>...</invoke>
     <function=edit><parameter=path>a.py</parameter>...</function>
 
-Broken JSON is mended.  JSON that is cut short is not, because nobody knows what its missing end would have said.
+Broken JSON is mended.  JSON that is cut short is not mended, because nobody knows what its missing end would have said.
 Nothing here knows what an edit is.
 """
 
@@ -26,7 +26,7 @@ PATHS = ("path", "file_path", "filePath", "target_file", "target_filepath", "fil
 """Fields that name the file of all other fields in their object."""
 MAX_DEPTH = 6
 MAX_MENDED = 1_000_000
-"""The most characters of broken JSON that are mended."""
+"""Broken JSON is mended only if it has at most this many characters."""
 _CALL = re.compile(r'<invoke name="(?P<name>[^"\n]*)">|<function=(?P<plain>[^>\n]*)>')
 _OPENING = re.compile(r"\s*(?:<(?:tool_call|function_calls)>\s*)?(?:<invoke name=|<function=|[{\[])")
 _END = re.compile(r"</invoke>|</function>")
@@ -36,7 +36,7 @@ _VALUE = re.compile(
     re.DOTALL,
 )
 _CUT = ("missed the closing", "missing the closing")
-"""The words in the log of `json_repair` that mean: the text ends too early."""
+"""The words in the log of `json_repair` that mean that the text ends too early."""
 
 
 class Calls(NamedTuple):
@@ -44,7 +44,7 @@ class Calls(NamedTuple):
 
     values: tuple[object, ...] = ()
     is_mended: bool = False
-    """Whether some of it was broken JSON."""
+    """Whether some of the calls were broken JSON."""
 
 
 class Arguments(NamedTuple):
@@ -53,7 +53,7 @@ class Arguments(NamedTuple):
     tool: str
     """The name of the tool; "" if the call has none."""
     path: str | None
-    """The file that the object names, or else the one that an object around it names."""
+    """The file that the object names, or else the file that an object around it names."""
     fields: Mapping[str, object]
 
 
@@ -77,7 +77,7 @@ def read_calls(text: str) -> Calls:
         except MalformedEdit:
             if opens_call(text):
                 raise
-            return Calls()  # the tags are text of a file
+            return Calls()  # the tags belong to the text of a file
     values: list[object] = []
     is_mended = False
     for body in _bodies(text):
@@ -139,7 +139,7 @@ def _mend(text: str) -> object:
 
 
 def _read_tags(text: str) -> Iterator[object]:
-    """Yield the calls that are written in tags.  Raises MalformedEdit if one has no end, or a value holds such a
+    """Yield the calls that are written in tags.  Raises MalformedEdit if a call has no end, or if a value holds such a
     tag."""
     starts = list(_CALL.finditer(text))
     for call, after in zip(starts, [*starts[1:], None], strict=True):
@@ -171,13 +171,13 @@ def _value(text: str) -> object:
 
 
 def _named(value: Mapping[str, object], around: Arguments) -> Arguments:
-    """Return an object of a call with its tool and file: those that it names, or else those of the object around it."""
+    """Return an object of a call with its tool and file.  If it names none, the object around it gives them."""
     tool, path = value.get("name"), next((text for name in PATHS if isinstance(text := value.get(name), str)), None)
     return Arguments(tool if isinstance(tool, str) else around.tool, path or around.path, value)
 
 
 def walk(values: Sequence[object], *, everywhere: bool = False) -> Iterator[Arguments]:
-    """Yield the objects in the calls, an outer one before those inside it.
+    """Yield the objects in the calls, an outer object before the objects inside it.
 
     Only the fields in `LISTS` and `INSIDE` are searched, or all fields with `everywhere`.  A list with texts is yielded
     as an object with the positions of the texts as field names.
