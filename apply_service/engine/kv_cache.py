@@ -256,7 +256,8 @@ class PrefixCache:
         self._pool.give_back(prompt.slots)
 
     def _digests(self, owner: str, ids: Sequence[int]) -> Iterator[bytes]:
-        """For each whole chunk, yield a digest of the owner and of all tokens up to the end of that chunk."""
+        """Yield one digest for each whole chunk: a digest of the owner and of all tokens up to the end of that
+        chunk."""
         running = blake2b(key=blake2b(owner.encode()).digest(), digest_size=16)
         array = np.asarray(ids, dtype=np.int64)
         for end in range(self._grain, len(array) + 1, self._grain):

@@ -280,7 +280,8 @@ def add_adapter(model: Any, folder: Path) -> None:
     rounded once.
 
     Raises:
-        ModelNotLoadable: the folder has no plain LoRA adapter in safetensors, or it was made for another model.
+        ModelNotLoadable: the folder has no plain LoRA adapter in safetensors, or the adapter was made for another
+            model.
     """
     base, scale, tensors = read_adapter(folder)
     layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, torch.nn.Linear)}

@@ -124,8 +124,7 @@ def run_self_test(engine: TorchEngine) -> SelfTest:
 
 
 def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, ...]:
-    """Return the row counts whose results agree with those of the largest, or only the largest if it does not agree
-    with itself.
+    """Return the row counts that agree bitwise with the largest, or only the largest if it does not agree with itself.
 
     With `small`, all row counts are returned if none of these is at most `small`.  On a GPU, a large pass takes several
     times as long as a small one.  Having only large passes would be worse than choices that may differ in the last bit.

@@ -140,7 +140,7 @@ recognise = FoundHashlines
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 class LineEdits(NamedTuple):
-    """The edits of lines in a reply, those of text in the same calls, and whether the JSON was broken."""
+    """The edits of lines in a reply, the edits of text in the same calls, and whether the JSON was broken."""
 
     lines: tuple[LineEdit, ...] = ()
     others: tuple[Replacement, ...] = ()
@@ -148,7 +148,7 @@ class LineEdits(NamedTuple):
 
 
 def read_edits(text: str) -> LineEdits:
-    """Return the edits of lines in a reply; empty if it has none.  Raises MalformedEdit if `read_calls` does."""
+    """Return the edits of lines in a reply; empty if the reply has none.  Raises MalformedEdit if `read_calls` does."""
     if not re.search(r"\d[:#]\w\w", text):
         return LineEdits()
     if orders := tuple(_read_orders(text.split("\n"))):

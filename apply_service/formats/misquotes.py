@@ -385,7 +385,7 @@ class _Merge:
 class _Gap(NamedTuple):
     """The number of blank lines between two lines, and the indentation of the less indented of the two.
 
-    A depth is None at the end of the quote.
+    `depth` is None at an end of the quote.
     """
 
     n: int

@@ -1,6 +1,6 @@
 """Reads search/replace blocks, which quote the old text and give the new text.
 
-Their fences are those of Aider, Cline, Roo, Void and Zed:
+The fences have the forms that Aider, Cline, Roo, Void and Zed use:
 
     <<<<<<< SEARCH      ------- SEARCH      <<<<<<< ORIGINAL      <old_text line=12>
     old lines           old lines           old lines             old lines

@@ -291,7 +291,7 @@ class HunkHeader(NamedTuple):
     """What a hunk's `@@` line says."""
 
     numbers: tuple[int, int, int, int] | None = None
-    """The first line and the number of lines of the old text, then those of the new text."""
+    """The first line and the number of lines of the old text, then the same two numbers for the new text."""
     heading: str = ""
 
     @property

@@ -1,4 +1,4 @@
-"""A proposal is one way to read a lazy snippet, as a finished merge.
+"""Defines proposals.  A proposal is one way to read a lazy snippet, written out as a finished merge.
 
 Makers yield proposals; the ranking and the checks take them.
 """

@@ -141,7 +141,7 @@ def _changes(
 
 
 def _meant(file: _Lines, lists: Sequence[Bracket], update: _Lines, bracket: Bracket) -> Bracket | None:
-    """Return the one list that stands between lines like those of the snippet's list.
+    """Return the one list that stands between lines like the lines around the snippet's list.
 
     The result is None if several lists do, if there are too many lists, or if nothing but the list's bracket stands
     before it.

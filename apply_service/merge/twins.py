@@ -32,7 +32,7 @@ MAX_PLACES = 5
 MAX_TWINS = 12
 """At most this many lines of equal places are named."""
 SLACK = 2
-"""How many more lines a block may replace at another place than here."""
+"""A block may replace at most this many more lines at another place than it replaces here."""
 AS_LIKE = 5.0
 """Two similarities (0 to 100) count as equal if they differ by at most this."""
 MIN_LIKE = 60.0

@@ -331,7 +331,7 @@ class Writer:
         return loose and not self._trusts_all
 
     def _has_cause(self, block: Block, k: int, j: int) -> bool:
-        """Tell whether line k has a reason for another indentation than line j.
+        """Tell whether line k has a reason for an indentation other than that of line j.
 
         Directly below an unchanged line there is no such reason.
         """

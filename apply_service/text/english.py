@@ -32,7 +32,7 @@ _BRIEF = re.compile(
     rf"(?:(?:in|inside) +§ *,? *)?(?:{_AT_ONCE} )?(?:{_SIDE}|in|inside) +§ *(?::|,? (?:and )?{_SIDE}))",
     re.IGNORECASE,
 )
-"""Verbs of orders.  With a quoted object, such an order needs no other words, and no words for a place."""
+"""Orders, and words for a place, that need no other words because they have a quoted object."""
 _CHANGES = re.compile(
     r"(?:fix|correct|update|modify|adjust|edit|rename|tweak|improve|refactor|rewrite)\b", re.IGNORECASE
 )

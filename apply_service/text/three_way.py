@@ -104,7 +104,7 @@ def merge_words(base: str, ours: str, theirs: str) -> str | None:
 
 
 def only_misspells(quoted: str, text: str, new: str) -> bool:
-    """Tell whether the quote differs from the text only by replaced words, and `new` has none of the replacing
+    """Tell whether the quote differs from the text only by replaced words, and `new` has none of the quote's wrong
     words."""
     old, found = _TOKEN.findall(quoted), _TOKEN.findall(text)
     known = set(_TOKEN.findall(new))

@@ -168,7 +168,7 @@ def reading_id(text: str) -> str:
 
 
 def other_readings(prediction: Prediction, merged: str, *, path: str | None = None) -> tuple[OtherReading, ...]:
-    """Return the readings with another text than `merged`, the likeliest first.
+    """Return the readings whose text is not `merged`, the likeliest first.
 
     The result is empty if `merged` is not a reading, or if no other reading is likely enough.  With a `path`, each
     reading has its diff.
