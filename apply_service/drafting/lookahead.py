@@ -3,7 +3,7 @@
 A pass over a rejected draft is not lost, because the target has also chosen a token after each rejected one.  These
 choices are guesses, and are often right some tokens later.  Each pass adds them to a table of n-grams, and the next
 draft is read from that table.  This is lookahead decoding (Fu et al. 2024) without its second branch: our window is one
-chain, and its tail does the Jacobi iteration.
+chain, and the window's tail does the Jacobi iteration.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keeps what a target has written lately, because the same edit or a similar one brings much of it again.
 
-The outputs are kept apart by caller (the API key) and file.  So a caller can't learn what others have sent, neither
-from drafts nor from their timing.
+The outputs are kept apart by caller (the API key) and file.  So neither drafts nor their timing show a caller what
+others have sent.
 """
 
 from __future__ import annotations

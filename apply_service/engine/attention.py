@@ -257,7 +257,7 @@ def fix_frequencies(model: Any, context_limit: int) -> None:
     admits.  A second call does nothing.
 
     The library chooses the frequencies in each forward, by the largest position.  So in a packed pass, a long sequence
-    would change the frequencies of a short one.  And the cache of a sequence that grows past the limit for short ones
+    would change the frequencies of a short one.  And if a sequence grew past the limit for short sequences, its cache
     would mix both kinds of frequencies.  `dynamic` frequencies need no fixing: they change only past the context limit,
     and no sequence gets there.
     """

@@ -104,7 +104,7 @@ class Layout(NamedTuple):
 
 
 def asked_places(window: Window) -> list[int] | None:
-    """Return the indices of those choices of a window that the target is asked for; None means all choices."""
+    """Return the indices of the choices in a window that the target is asked for; None means all choices."""
     if window.allowed is None:
         return None
     asked = window.asked

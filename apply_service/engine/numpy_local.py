@@ -43,8 +43,8 @@ TIMED = (16, 64)
 """The row counts that are timed.  The times of the other row counts lie on the line through these two (docs/log.md)."""
 
 GOLDEN, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-"""The constants of SplitMix64 (Steele, Lea, Flood 2014).  `engine.sampling` uses them too, so a seed gives the same
-sample on both engines."""
+"""The constants of SplitMix64 (Steele, Lea, Flood 2014).  `engine.sampling` uses these constants too, so a seed gives
+the same sample on both engines."""
 
 
 # -- threads -----------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Runs the passes of the torch engine: sends the inputs to the device, runs the pass, and brings back the choices.
 
-A pass of a model with 28 layers is about a thousand kernels.  For a small window, launching them one by one takes
-longer than running them.  So the first pass of each kind (`PassKey`) is captured as a CUDA graph, and later passes of
-that kind replay the graph.  Everything that may differ between passes of one key lies in its `PassInputs`.
+A pass of a model with 28 layers is about a thousand kernels.  For a small window, launching the kernels one by one
+takes longer than running them.  So the first pass of each kind (`PassKey`) is captured as a CUDA graph, and later
+passes of that kind replay the graph.  Everything that may differ between passes of one key lies in its `PassInputs`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ BOOST = 1e4
 """This is added to the logit of a known next token.  Logits of random weights are always smaller."""
 
 KnownRows = Sequence[tuple[int, Sequence[int]]]
-"""Tokens that rows of the head must choose (for a replay target): pairs of a first row, and the tokens of that row and
-the following ones."""
+"""Tokens that rows of the head must choose (for a replay target).  Each pair has a first row, and the tokens of that
+row and the following rows."""
 
 
 # -- what the device is sent -------------------------------------------------------------------------------------------

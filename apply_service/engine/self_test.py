@@ -1,5 +1,5 @@
-"""Measures with which row counts (buckets) a row's results are bitwise the same, for this model on this device, and how
-long passes of these row counts take.  It keeps the result for the next start.
+"""Measures with which row counts (buckets) a row's results are bitwise the same for this model on this device, and how
+long such passes take.  It keeps the result for the next start.
 
 A window may start at any row of any bucket, and have any length and any neighbours.  Decoding is lossless bit for bit
 if a token has the same logits at all these places.  To check this, the same known tokens go through one pass of every
@@ -48,7 +48,7 @@ N_READ = 64
 """The number of prompt tokens that the model reads.  The other keys and values are random, with the same
 distribution."""
 WINDOW_SIZES = (1, 3, N_PROBES)
-"""The sizes of the windows in a pass, as far as it has rows for them.  One more window takes the remaining rows."""
+"""The sizes of the windows in a pass, as far as its rows suffice.  One more window takes the remaining rows."""
 N_SESSIONS = 5
 PROBE_SLOTS = N_SESSIONS * 2 * KEY_GRAIN
 """The number of slots that a self-test needs."""

@@ -3,7 +3,7 @@ of PyTorch.
 
 In plain PyTorch, the choice of a token goes several times over a copy of the logits in float32.  A norm takes seven
 kernels.  In every linear layer, quantising takes six kernels and scaling takes four.  A pass of a small window is so
-short that these matter.  Importing this module needs `triton`.  On a CPU it runs only with TRITON_INTERPRET=1.
+short that these kernels matter.  Importing this module needs `triton`.  On a CPU it runs only with TRITON_INTERPRET=1.
 """
 
 # No postponed annotations here: Triton's interpreter compares a kernel's annotations with `tl.constexpr`.

@@ -90,7 +90,8 @@ def read_calls(text: str) -> Calls:
 
 
 def _bodies(text: str) -> list[str]:
-    """Return the texts that may be JSON: those in fences, or else everything from the first line that opens a value."""
+    """Return the texts that may be JSON: the texts in fences, or else everything from the first line that opens a
+    value."""
     lines = text.split("\n")
     bodies = ["\n".join(lines[fence.opening + 1 : fence.closing]) for fence in find_fences(lines)]
     bodies = [body for body in bodies if opens_json(body)]
@@ -171,7 +172,8 @@ def _value(text: str) -> object:
 
 
 def _named(value: Mapping[str, object], around: Arguments) -> Arguments:
-    """Return an object of a call with its tool and file.  If it names none, the object around it gives them."""
+    """Return an object of a call with its tool and file.  If the object names no tool or file, the object around it
+    does."""
     tool, path = value.get("name"), next((text for name in PATHS if isinstance(text := value.get(name), str)), None)
     return Arguments(tool if isinstance(tool, str) else around.tool, path or around.path, value)
 

@@ -104,7 +104,7 @@ def _malformed(message: str, line: str) -> MalformedEdit:
 
 
 class FoundConflicts(Recognised):
-    """The conflicts in a reply; none if one of them is not complete."""
+    """The conflicts in a reply; empty if any conflict is not complete."""
 
     has_marks = True
 

@@ -1,7 +1,7 @@
 """Holds one file's part of a diff or patch, and makes this change to the file's text.
 
-`unified_diff` and `v4a` parse diffs and patches into such changes.  A request is about one file and picks its change;
-`patch` applies all of them.
+`unified_diff` and `v4a` parse diffs and patches into such changes.  A request is about one file and picks the change of
+that file; `patch` applies all changes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FileChange:
 
 
 class PatchText(NamedTuple):
-    """The changes in a text, and its stray lines: those that are neither part of a change nor usual around one."""
+    """The changes in a text, and its stray lines, which are neither part of a change nor usual around a change."""
 
     changes: tuple[FileChange, ...]
     strays: tuple[int, ...]
@@ -209,8 +209,8 @@ def _check_deletion(file: FileLines, change: FileChange, hunks: Sequence[QuotedH
 
 
 def _with_found_context(hunk: QuotedHunk, file: FileLines, lines: Sequence[str]) -> QuotedHunk:
-    """Return the hunk; if it fits the file only with its context lines exactly as they were written, return it with
-    those.
+    """Return the hunk.  If it fits the file only with its context lines exactly as they were written, they are
+    restored.
 
     Such context lines came without their leading blank.
     """

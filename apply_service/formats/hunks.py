@@ -234,7 +234,8 @@ def _write(
 
 
 def _without_missing(hunk: QuotedHunk, place: Place) -> tuple[QuotedHunk, Place]:
-    """Return the hunk without the blank lines at its edges that the file lacks.  Both of its sides lose them.
+    """Return the hunk without the blank lines at its edges that the file lacks.  These lines are left out on both sides
+    of the hunk.
 
     Otherwise such a line would count as a blank line that the hunk adds.
     """
@@ -379,7 +380,7 @@ def _scope_spans(file: FileLines, scopes: Sequence[str]) -> list[tuple[int, int]
 
 
 def _rows_of_scope(file: FileLines, scope: str, start: int, end: int) -> list[int]:
-    """Return the rows from `start` to `end` that equal the scope's header, or else those that contain it."""
+    """Return the rows from `start` to `end` that equal the scope's header, or else the rows that contain the header."""
     wanted = scope.strip()
     equal = file.rows_of(Likeness.INDENTED).get(wanted, [])
     first = bisect_left(equal, start)

@@ -350,8 +350,8 @@ class _Merge:
     def _side_of(self, block: _Block, change: _Change) -> bool | None:
         """Tell whether lines that the quote leaves out beside a change belong to the line above them.
 
-        They belong to one neighbour if blank lines separate them from the other, both in the file and in the hunk.  The
-        result is None if this does not decide.
+        The lines belong to one neighbour if blank lines separate them from the other neighbour, in the file and in the
+        hunk.  The result is None if this does not decide.
         """
         at = block.quoted.start
         above, below = self.found.gaps[block.found.start], self.found.gaps[block.found.stop]

@@ -59,7 +59,7 @@ class ReplyLines:
         return {at for first, last in stretches for at in range(first, min(last + 1, stop))}
 
     def claim(self, stretches: Iterable[tuple[int, int]]) -> set[int]:
-        """Claim the lines in the stretches, so that no other edit begins there, and return them."""
+        """Claim the lines in the stretches, so that no other edit begins there, and return these lines."""
         lines = self.within(stretches)
         self.claimed |= lines
         return lines
@@ -198,7 +198,7 @@ class Recognised:
         return False
 
     def outside(self) -> Iterator[int]:
-        """Yield the lines outside the edit, except blank lines and those that usually surround it.
+        """Yield the lines outside the edit, except blank lines and lines that usually surround such an edit.
 
         Fenced text counts only if its fence holds a part of the edit.
         """

@@ -9,8 +9,8 @@ The fences have the forms that Aider, Cline, Roo, Void and Zed use:
     >>>>>>> REPLACE     +++++++ REPLACE     >>>>>>> UPDATED       </new_text>
 
 A block inside a block is content, because files about this format hold such text.  If several lines may be the divider,
-the right one is the one whose old text above it stands in the file.  The others are content too.  If quotes are exact
-and unique, they determine the result.
+it is the line below the old text that the file has.  The others are content too.  If quotes are exact and unique, they
+determine the result.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _pick_blocks(blocks: list[SearchBlock], path: str | None, trust: Trust) -> l
 
 # -- in a reply --------------------------------------------------------------------------------------------------------
 class FoundBlocks(Recognised):
-    """The blocks in a reply; none if one of them is not complete."""
+    """The blocks in a reply; empty if any block is not complete."""
 
     has_marks = True
     signs = ("<<<<<<< SEARCH", "------- SEARCH")

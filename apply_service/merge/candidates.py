@@ -1,8 +1,8 @@
 """Finds the places in the original where each line of a snippet may stand, and scores a match there.
 
-Equal lines, with or without regard to white space, are found by hashing.  Similar lines are searched only for lines
-without an equal one: rapidfuzz compares them with lines that share rare words.  This module looks at single lines;
-`rows` looks at the lines around them.
+Equal lines, with or without regard to white space, are found by hashing.  For a snippet's line without an equal line,
+similar lines are looked for: rapidfuzz compares it with lines that share rare words.  This module looks at single
+lines; `rows` looks at the lines around them.
 """
 
 from __future__ import annotations

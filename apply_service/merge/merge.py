@@ -131,7 +131,8 @@ def _with_twins(ranked: Sequence[Reading], twins: Sequence[Twin], chance: float)
 
 
 def _combinations(ranked: Sequence[Reading]) -> list[Reading]:
-    """Return readings that make the changes of two others at once, if those differ from the first at separate places.
+    """Return readings that combine the changes of two others, if these two differ from the first reading at separate
+    places.
 
     The chance of such a reading is the chance of both changes together.
     """
@@ -148,7 +149,7 @@ def _combinations(ranked: Sequence[Reading]) -> list[Reading]:
 
 
 def _both(first: Sequence[LineOp], one: Sequence[LineOp], other: Sequence[LineOp]) -> tuple[LineOp, ...] | None:
-    """Return the merge that has the changes of both others to the first; None if these touch the same or adjacent
+    """Return the merge that differs from `first` as `one` and as `other` do; None if they change the same or adjacent
     lines."""
     by_line = [_by_line(ops) for ops in (first, one, other)]
     if len({len(groups) for groups in by_line}) > 1:
@@ -178,7 +179,8 @@ def _effect(group: Sequence[LineOp]) -> list[str]:
 
 
 def _unheld(ops: Sequence[LineOp]) -> list[str]:
-    """Return, in words, the changes that have no shown line of the file beside them; all changes if each has one."""
+    """Return, in words, the changes that have no shown line of the file beside them; all changes if every change has
+    such a line."""
     free, held = list[str](), list[str]()
     for start, stop in Merge(ops).changed:
         new = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]

@@ -46,7 +46,7 @@ class Proposal:
 
 
 def texts_of(ops: Sequence[LineOp], update: Sequence[str]) -> tuple[str, ...]:
-    """Return the update's lines as a merge writes them; some have another indentation."""
+    """Return the update's lines as a merge writes them.  The merge may have changed their indentation."""
     texts = list(update)
     for op in ops:
         if op.kind == "take" and op.update_line is not None:

@@ -640,7 +640,7 @@ class ReadSnippet:
 
     def _is_in_series(self, opener: str) -> bool:
         """Tell whether the file has two elements with this opening line in a row.  If the line is a call, the file must
-        call the same function twice in a row, with arguments other than those here.
+        call the same function twice in a row, with arguments that differ from those of this line.
         """
         if is_closer(opener) or is_branch(opener) or _CONTROL.match(opener):
             return False
@@ -661,7 +661,7 @@ class ReadSnippet:
 
     @cached_property
     def addresses(self) -> set[int]:
-        """The update lines that only say where the lines below them belong, and say nothing about the lines above them.
+        """The update lines that only say where the lines below belong, and say nothing about the lines above.
 
         A block may begin with nested headers; all but the first are such lines.  A header is not one if a marker in the
         snippet has its level.

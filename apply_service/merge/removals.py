@@ -53,7 +53,7 @@ def find_removed(reading: ReadSnippet, note: int, low: int, high: int) -> range 
 
 
 def _heads(reading: ReadSnippet, words: Sequence[str], low: int, high: int) -> list[int]:
-    """Return the lines that have all the words, without those inside the scope of another such line.
+    """Return the lines that have all the words.  A line inside the scope of another such line is left out.
 
     Comments count only if no code has the words.  If exactly one of the lines sets one of the words, only that line
     counts.

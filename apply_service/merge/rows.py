@@ -674,7 +674,7 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
 
     A part is a definition that the file does not have.  It may also be an end of a block whose matches are all frequent
     lines of the file.  A new element of a series (a call, a test, a step) ends like the element below it.  So the
-    alignment may take the new element for a changed form of that one.
+    alignment may take the new element for a changed form of the element below.
     """
     index, original = reading.index, reading.original
     at = {match.row + n: match.column + min(n, match.n_columns - 1) for match in matches for n in range(match.n_rows)}

@@ -356,7 +356,7 @@ def _merged(known: Sequence[ListEntry], parts: Sequence[ListEntry | None]) -> li
 
 
 def _insert(entries: list[ListEntry], at: int, text: str, known: Sequence[ListEntry]) -> None:
-    """Insert a new entry, with the white space that other entries have before them."""
+    """Insert a new entry.  The white space before it is the same as before other entries."""
     first, other = known[0].lead, known[-1].lead if len(known) > 1 else known[0].lead or " "
     if at == 0 and entries:
         entries[0] = ListEntry(other, entries[0].text)

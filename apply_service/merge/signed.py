@@ -462,7 +462,8 @@ class _Writer:
         return [(self._place(above, below, run), run) for above, below, run in near]
 
     def _new_lines(self, hunk: Sequence[int]) -> list[int]:
-        """Return the added lines of a hunk, and its unsigned lines that count as added because the file lacks them."""
+        """Return the added lines of a hunk, and those of its unsigned lines that the file lacks, which count as
+        added."""
         reader = self._reader
         new = {k for k in hunk if self._lines[k].sign == "+"}
         for k in hunk:

@@ -135,7 +135,7 @@ class _Part:
 
     def _follow(self, n: int, j: int, step: int) -> list[int] | None:
         """Return the places of the held lines after number `n`, or before it if `step` is negative.  The result is None
-        if one of these is missing.  Held line `n` stands at line `j`."""
+        if one of these held lines is missing.  Held line `n` stands at line `j`."""
         found = []
         beyond = range(n, len(self.held) - 1) if step > 0 else range(n, 0, -1)
         for k in beyond:

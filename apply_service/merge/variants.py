@@ -59,7 +59,8 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
     ("all+gaps", LOOSE | {"comment"}, True, "all"),
 )
 RETOUCHED = frozenset({"literal", "format", "loose", "all"})
-"""For the merges of these policies, the changes of all other functions are tried as well."""
+"""Policies whose merges are also tried with all further changes of this module.  A policy (see `by_policy`) decides
+which differences from the file count as careless."""
 REACH = 40
 """At most this many hidden lines on each side of a change are compared with its new lines."""
 MIN_ALIKE = 0.5
@@ -281,8 +282,8 @@ def _margin_below(reading: ReadSnippet, ops: Merge, start: int) -> int | None:
 
 # -- definitions under a new name --------------------------------------------------------------------------------------
 def rename(reading: ReadSnippet, ops: Merge, share: float) -> Merge:
-    """Return the merge in which each new definition replaces the hidden one that has at least `share` of its lines in
-    common with it."""
+    """Return the merge in which new definitions replace hidden ones.  A definition is replaced if the new one has at
+    least the proportion `share` of lines in common with it."""
     out: dict[int, list[LineOp]] = {}
     """The operations that replace a single operation, by its number."""
     for start, stop in ops.changed:
@@ -398,7 +399,7 @@ def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
 def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[tuple[str, ...], Merge]]:
     """Yield all other merges that the questions above lead to, each with the names of the changes.
 
-    If only a few changes stand beside lines that they may replace, there is also one merge for each of these changes.
+    If only a few changes stand beside lines that they may replace, each of these changes also gets a merge of its own.
     """
     renewed = renewed_at_changes(ops)
     single = [_without(ops, gone) for gone in renewed] if 1 < len(renewed) <= MAX_RENEWED else []
@@ -450,7 +451,7 @@ def _split(ops: Sequence[LineOp]) -> tuple[list[LineOp], list[LineOp]]:
 
 def _kept(ops: Merge, start: int, stop: int) -> Iterator[Change]:
     """Yield changes that keep removed lines below or above the new lines: either all removed lines, or those on one
-    side of a gap."""
+    side of a blank line among them."""
     drops, takes = _split(ops[start:stop])
     if not drops:
         return
@@ -467,8 +468,8 @@ def _kept(ops: Merge, start: int, stop: int) -> Iterator[Change]:
 def _replaced(ops: Merge, start: int, stop: int) -> Iterator[Change]:
     """Yield changes in which the new lines also replace hidden lines beside them.
 
-    The hidden lines that are replaced reach down to one that equals the last new line, or up to one that equals the
-    first.
+    Hidden lines below are replaced down to a line that equals the last new line; hidden lines above are replaced up to
+    a line that equals the first new line.
     """
     takes = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
     if not takes:
@@ -483,7 +484,7 @@ def _replaced(ops: Merge, start: int, stop: int) -> Iterator[Change]:
 
 
 def _dropped(ops: Sequence[LineOp]) -> list[LineOp]:
-    """Return these operations as removals; empty unless all of them are hidden lines that stay."""
+    """Return `ops` as removals.  The result is empty unless all operations keep hidden lines."""
     return [op._replace(kind="drop") for op in ops] if all(op.kind == "keep" for op in ops) else []
 
 

@@ -103,7 +103,7 @@ class ElidedLines:
     def places(self, shown: str) -> list[int]:
         """Return the numbers of the lines that `shown` stands for.  `shown` has no white space at its ends.
 
-        Only lines that begin like `shown` are compared, or those that end like `shown` if they are fewer.
+        Only lines that begin like `shown` are compared, or the lines that end like `shown` if there are fewer of these.
         """
         if "..." not in shown and "…" not in shown:
             return []
@@ -310,7 +310,8 @@ def has_blank_changes(ops: Merge) -> bool:
 
 
 def _is_passed_over(ops: Sequence[LineOp], start: int, stop: int, gaps: str) -> bool:
-    """Tell whether lines were removed without new ones, and the snippet may have left them out as unimportant."""
+    """Tell whether lines were removed and none added, and the snippet may have left the removed lines out as
+    unimportant."""
     run = ops[start:stop]
     if any(op.kind == "take" and op.text.strip() for op in run) or not any(op.text.strip() for op in run):
         return False

@@ -582,7 +582,8 @@ def _defines_at(line: str, level: int) -> bool:
 
 
 def single_gaps(ops: list[LineOp]) -> list[LineOp]:
-    """Return the operations without new blank lines beside hidden ones that already separate the same two lines."""
+    """Return the operations without those new blank lines that stand beside hidden blank lines between the same two
+    lines."""
     gone: set[int] = set()
     stop = 0
     for k in [k for k, op in enumerate(ops) if op.kind == "take" and not op.text.strip()]:

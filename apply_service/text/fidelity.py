@@ -192,8 +192,8 @@ def split_ends(text: str) -> tuple[list[str], list[str]]:
 
 
 def with_mark(text: str, encoding: str) -> str:
-    """Return the text of a file.  It has the byte-order mark if the file's bytes have one, because a diff of bytes
-    quotes it."""
+    """Return the text of a file.  The text has the byte-order mark if the file's bytes have one, because a diff of
+    bytes quotes the mark."""
     return MARK + text if encoding.endswith(SIGNATURE) else text
 
 

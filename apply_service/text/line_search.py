@@ -1,8 +1,8 @@
 """Finds all places of quoted lines in a file, by the strictest way of comparing that finds any place.
 
-It compares whole lines by a key: as they are, without trailing blanks, without indentation, or with odd characters
-folded.  If no key finds a quote, `find_similar` looks for the most similar lines; its result is always a guess.  The
-final newline does not count as a line here.
+It compares whole lines by a key: the unchanged line, or the line without trailing blanks, without indentation, or with
+odd characters folded.  If no key finds a quote, `find_similar` looks for the most similar lines; its result is always a
+guess.  The final newline does not count as a line here.
 """
 
 from __future__ import annotations

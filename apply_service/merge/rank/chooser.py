@@ -1,7 +1,7 @@
 """Chooses the reading of an edit that is most likely right, by the numbers that `training.fit_chooser` fitted.
 
-It knows names of features and numbers, but no text.  A first look scores each reading of an edit against all others.
-A second look compares the best two; its scores are the log-odds that each of them is right.
+It knows names of features and numbers, but no text.  A first look scores each reading of an edit against all others.  A
+second look compares the best two; its scores are the log-odds that each of the two is right.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def best_two(readings: Sequence[Values], scores: Sequence[float]) -> dict[int, d
 
 
 def look_again(scores: Sequence[float], second: Mapping[int, float]) -> list[float]:
-    """Return the second look's scores.  The scores of the readings that it does not look at are moved below them by a
-    common amount."""
+    """Return the second look's scores.  The scores of all other readings are lowered by a common amount, so that they
+    stay below these."""
     down = min(second.values()) - min(scores[at] for at in second)
     return [second.get(at, score + down) for at, score in enumerate(scores)]
 
@@ -176,7 +176,8 @@ def _number(value: float) -> float:
 
 @cache
 def load(features: frozenset[str] | None = None) -> Chooser:
-    """Return the model that comes with the package, for readings with `features`; None leaves them unchecked.
+    """Return the model that comes with the package, for readings with `features`; if it is None, the features are not
+    checked.
 
     Raises:
         ModelNotLoadable: the model is missing or unusable, or was fitted to other features.

@@ -244,8 +244,9 @@ def _effects(facts: SnippetFacts, ops: Merge) -> Features:
 def _of_losses(facts: SnippetFacts, ops: Merge, pairs: Sequence[Pair], takes: Sequence[LineOp]) -> Features:
     """Return features of removed and replaced lines.
 
-    Two features count removed lines without a new form: those between two shown lines of one block, and all others.
-    One counts definitions that their own replacement calls, and one counts headers that stand twice.
+    Two features count removed lines without a new form: one counts those between two shown lines of one block, and the
+    other counts the rest.  A third counts definitions that their own replacement calls, and a fourth counts headers
+    that stand twice.
     """
     block_of = {i: b for b, i in facts.reading.visible}
     renewed = {k for pair in pairs for k in pair.old}

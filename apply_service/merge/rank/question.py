@@ -14,7 +14,7 @@ from apply_service.types import OtherReading
 MAX_SHOWN, MAX_EQUAL = 3, 5
 """At most this many readings are shown; the second number holds for readings about as likely as the first one."""
 NEARLY = 0.9
-"""A reading is about as likely as the first one if its chance is at least this share of the first one's."""
+"""A reading is about as likely as the first if its chance is at least this share of the first reading's chance."""
 MAX_LINES, MAX_COLUMNS = 24, 200
 """At most this many lines of a reading's diff are shown, and at most this many characters of a line."""
 MAX_SCOPE = 60

@@ -1,4 +1,4 @@
-"""Reads the words of a directive: which things they name, and how the code relates to each of them.
+"""Reads the words of a directive: which things the words name, and how the code relates to each thing.
 
 Things are names, quoted text, sorts of code, and edges.  The caller tells whether the file has a phrase; `outline`
 finds the phrase's place.

@@ -1,9 +1,9 @@
 """Finds where the code of a directive goes: it scores candidate sites by how well they agree with the words.
 
 The code of a directive is called its block.  `Search` proposes insertions, replacements and deletions near the things
-that the words name, and scores them.  It writes the best ones: re-indented, without lines that are already there, and
-with the blank lines that are usual there.  `place` returns the best ways to carry out one directive.  `merge_placed`
-returns merges of whole snippets that consist of directives.
+that the words name, and scores them.  It writes the best sites: the block is re-indented, lines that are already there
+are left out, and the usual blank lines are added.  `place` returns the best ways to carry out one directive.
+`merge_placed` returns merges of whole snippets that consist of directives.
 """
 
 from __future__ import annotations
@@ -535,8 +535,8 @@ class Search:
     def with_gaps(self, at: int, new: Sequence[tuple[int | None, str]], *, gaps: str = "") -> tuple[int, int, Lines]:
         """Return an insertion with blank lines around it, like those around its neighbours.
 
-        `gaps`: "other" adds a blank line if the neighbours have none, and adds none if they have some; "both" adds one
-        on both sides.
+        `gaps`: "other" adds a blank line if and only if the neighbours have none; "both" adds a blank line on both
+        sides.
         """
         layout, blank = self.layout, (None, "")
         above, below = layout.before_blanks(at), layout.solid_from[at]
