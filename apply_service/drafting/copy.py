@@ -30,7 +30,7 @@ TEXT_TAILS = (64, 32, 16, 8)
 """If no suffix of tokens matches, the output's last characters are looked for instead: first 64 of them, then 32, and
 so on."""
 SETTLED_TOKENS = 32
-"""A cursor that has agreed for this many tokens counts as "followed", however it was found."""
+"""A cursor counts as "followed" once it has agreed for this many tokens, however it was found."""
 PRIORS: dict[str, Counts] = {
     "start predicted": (2500.0, 0.5),
     "start": (400.0, 1.0),

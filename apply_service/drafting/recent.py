@@ -1,4 +1,4 @@
-"""Keeps what a target has written lately, because the same edit or a similar one brings much of it again.
+"""Keeps what a target has written lately, because the same edit or a similar one repeats much of that text.
 
 The outputs are kept apart by caller (the API key) and file.  So neither drafts nor their timing show a caller what
 others have sent.

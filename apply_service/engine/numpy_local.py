@@ -50,7 +50,7 @@ the same sample on both engines."""
 # -- threads -----------------------------------------------------------------------------------------------------------
 @cache
 def thread_setter() -> Callable[[int], int] | None:
-    """Return OpenBLAS's function that sets the number of its threads and returns the number before; None if NumPy uses
+    """Return the OpenBLAS function that sets the number of threads and returns the previous number; None if NumPy uses
     another library."""
     library = ctypes.CDLL(importlib.import_module("numpy._core._multiarray_umath").__file__)
     setter: Callable[[int], int] | None = getattr(library, "openblas_set_num_threads_local", None)

@@ -237,8 +237,8 @@ ways, with other rounding."""
 
 
 class PackedLinear(nn.Module):
-    """A bfloat16 linear layer on a CPU.  Its weight is stored in the order in which oneDNN multiplies, so no call has
-    to reorder it.  A pass of few rows takes half the time."""
+    """A bfloat16 linear layer on a CPU.  The layer's weight is stored in the order in which oneDNN multiplies, so no
+    call has to reorder the weight.  A pass of few rows takes half the time."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()

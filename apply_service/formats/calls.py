@@ -4,8 +4,8 @@
     <invoke name="edit"><parameter name="path">a.py</parameter>...</invoke>
     <function=edit><parameter=path>a.py</parameter>...</function>
 
-Broken JSON is mended.  JSON that is cut short is not mended, because nobody knows what its missing end would have said.
-Nothing here knows what an edit is.
+Broken JSON is mended.  JSON that is cut short is not mended, because its missing end is unknown.  Nothing here knows
+what an edit is.
 """
 
 from __future__ import annotations

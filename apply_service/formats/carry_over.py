@@ -1,8 +1,8 @@
 """Carries an edit of an older text over to the present file, by a three-way merge.  Nothing is placed by similarity.
 
-Changes of both sides that touch each other are combined if they concern different lines, words or list entries.  The
-result is then in doubt.  All other touching changes are conflicts.  The caller chooses whether a conflict becomes an
-error with both sides, or is written into the file with markers.
+If changes of the two sides touch each other, they are combined if they concern different lines, words or list entries.
+The result is then in doubt.  All other touching changes are conflicts.  The caller chooses whether a conflict becomes
+an error with both sides, or is written into the file with markers.
 """
 
 from __future__ import annotations

@@ -209,8 +209,8 @@ def _check_deletion(file: FileLines, change: FileChange, hunks: Sequence[QuotedH
 
 
 def _with_found_context(hunk: QuotedHunk, file: FileLines, lines: Sequence[str]) -> QuotedHunk:
-    """Return the hunk.  If it fits the file only with its context lines exactly as they were written, they are
-    restored.
+    """Return the hunk.  If it fits the file only with its context lines exactly as they were written, it gets those
+    lines.
 
     Such context lines came without their leading blank.
     """

@@ -60,7 +60,7 @@ class Anchor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineEdit:
-    """New lines that replace others, or that go before or after one."""
+    """New lines that replace lines of the file, or that go before or after a line."""
 
     op: str
     """`replace`, `before` or `after`."""

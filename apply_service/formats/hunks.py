@@ -106,7 +106,8 @@ class QuotedHunk:
     """One change, with the lines of the file that the edit quotes around it."""
 
     label: str
-    """The name of the hunk in messages, such as "block 2" or "hunk 3": its number in the edit of its file."""
+    """The name of the hunk in messages, such as "block 2" or "hunk 3".  The number counts the hunks in the edit of one
+    file."""
     lines: tuple[HunkLine, ...]
     stated_line: int | None = None
     """The 0-based line of the original at which the hunk starts, according to the edit."""

@@ -163,7 +163,7 @@ class FoundBlocks(Recognised):
         return self.mentions if is_routed and not named else named
 
     def parts(self) -> Mapping[str, str]:
-        """Return the blocks of each file, including blocks that can't be read, so that only the file of such a block is
+        """Return the blocks of each file, including blocks that can't be read.  Only the file of such a block is then
         refused."""
         lines, blocks = self.reply.lines, self._blocks
         if self._has_marks and not blocks:

@@ -2,7 +2,7 @@
 
 It reads git's diffs, and the sloppy diffs that models write.  If a hunk's counts agree with its lines, the counts
 decide where the hunk ends, so content that looks like a header stays content.  Any other hunk (wrong counts, `@@ ...
-@@`, no header) ends where something begins that can't be part of it.  Lines between hunks that are not headers are
+@@`, no header) ends before the first line that can't be part of it.  Lines between hunks that are not headers are
 returned as strays, never skipped silently.  A hunk whose context stands in the file once determines the result,
 whatever its line numbers say.
 """

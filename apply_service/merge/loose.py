@@ -157,7 +157,7 @@ def _namesakes(original: Sequence[str], low: int, high: int, header: str | None)
 
 
 def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> int:
-    """Return one past the last of the calls that `first` continues, in the first scope that has such calls; 0 if no
+    """Return one past the last call of a series that `first` continues, in the first scope with such calls; 0 if no
     scope has any."""
     end, level = 0, indent_of(first)
     for j in range(low, high):

@@ -131,7 +131,7 @@ def _with_twins(ranked: Sequence[Reading], twins: Sequence[Twin], chance: float)
 
 
 def _combinations(ranked: Sequence[Reading]) -> list[Reading]:
-    """Return readings that combine the changes of two others, if these two differ from the first reading at separate
+    """Return readings that combine the changes of two others, if these differ from the first reading at separate
     places.
 
     The chance of such a reading is the chance of both changes together.

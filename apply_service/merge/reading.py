@@ -640,7 +640,7 @@ class ReadSnippet:
 
     def _is_in_series(self, opener: str) -> bool:
         """Tell whether the file has two elements with this opening line in a row.  If the line is a call, the file must
-        call the same function twice in a row, with arguments that differ from those of this line.
+        call the same function twice in a row, with arguments that differ from those in `opener`.
         """
         if is_closer(opener) or is_branch(opener) or _CONTROL.match(opener):
             return False

@@ -425,7 +425,7 @@ class Rows:
         return bool(words) and all(are_other_arms(words, known) for known in self._reading.index.arms)
 
     def _has_body_of_arm(self, texts: Sequence[str], k: int) -> bool:
-        """Tell whether the file has this condition's body below another condition, which means that the condition was
+        """Tell whether the file has this condition's body below another condition.  If so, the condition was
         changed."""
         below = next((text for text in texts[k + 1 :] if text.strip()), "")
         lines, is_condition = self._reading.original, texts[k].lstrip(" \t}").startswith("el")

@@ -4,7 +4,7 @@ A snippet may leave out entries of a list as it leaves out lines.  This module p
 the rest of the merger sees whole lists.  Arguments, imports, arrays, objects and columns follow one rule: an entry with
 a known name replaces the file's, a new entry goes beside its neighbour, and a marker stands for the rest.  The text
 before a list tells which list of the file is meant; if the file has several such lists, the lines around the list tell.
-If neither does, the list is left as it is.
+If neither tells, the list is left as it is.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ MAX_AWAY = 100
 MAX_COMPARED = 200
 """At most this many characters of such a line are compared."""
 MIN_LEAD = 0.15
-"""By how much the lines around one list must fit better than the lines around any other list with the same text before
-it."""
+"""The lines around one list must fit by at least this much better than the lines around any other list with the same
+text before it."""
 
 
 class Bracket(NamedTuple):

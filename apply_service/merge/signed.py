@@ -336,7 +336,7 @@ class _SignedReader:
         return [*ways, (columns, _Choice(takes_unknown=False)), (columns, _Choice(folds_repeats=False))]
 
     def _rival_shifts(self, columns: Mapping[int, int]) -> dict[int, int]:
-        """Return, for each hunk, the shift to another place between its neighbours that fits equally well; 0 if there
+        """Return, for each hunk, the shift to another place that fits equally well between its neighbours; 0 if there
         is none."""
         shifts: dict[int, int] = {}
         lines: defaultdict[int, list[int]] = defaultdict(list)

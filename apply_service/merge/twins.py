@@ -48,7 +48,8 @@ COMMON = frozenset(
 )  # fmt: skip
 """Words of markers and sentences around code that name nothing."""
 MIN_REMOVED = 4
-"""Another place that needs just one changed line counts if the merge adds and removes at least this many lines here."""
+"""If another place needs only one changed line, it counts if the merge adds and removes at least this many lines
+here."""
 _HEADING = re.compile(r"(#{1,6})\s|\[")
 
 
@@ -408,8 +409,8 @@ def _at_margin(text: str, old: str, new: str) -> str:
 
 
 def few_twins(twins: Sequence[Twin]) -> list[Merge]:
-    """Return the merges of the other places, first the one whose new lines are most like the replaced lines; none if
-    there are too many places."""
+    """Return the merges of the other places, those with the most similar new and replaced lines first; none if there
+    are too many places."""
     known = sorted((twin.ops for twin in twins if twin.ops is not None), key=_how_like, reverse=True)
     if len(twins) >= MAX_PLACES:
         known = [ops for ops in known if _how_like(ops) > _how_like(known[0]) - AS_LIKE]

@@ -69,7 +69,7 @@ MIN_SPELT = 90
 MAX_CUT = 20
 """At most this many lines beyond an edge of the snippet may be removed although no marker mentions them."""
 MIN_SAME = (0.5, 0.8)
-"""A new definition may be a hidden one renamed if it has at least this share of lines in common with it.  Each share
+"""A hidden definition counts as renamed if the new one has at least this share of lines in common with it.  Each share
 gives a reading."""
 MAX_RENEWED = 4
 """If at most this many changes of a merge stand beside lines that they may replace, each is also tried alone."""

@@ -1,7 +1,7 @@
 """Makes line diffs, and from them the unified diff of an answer and the text edits that editors apply.
 
 It knows no edit formats.  `diff_lines` finds the lines that stay.  It cuts off common ends, and rapidfuzz aligns the
-rest (indel distance over interned lines).  A stretch that is too large for this is first cut at lines that occur once
+rest (indel distance over interned lines).  A stretch that is too large to align is first cut at lines that occur once
 on both sides (patience diff, after Bram Cohen).
 """
 

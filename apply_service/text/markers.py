@@ -213,8 +213,7 @@ def _note_core(line: str) -> str | None:
 
 
 def is_deletion_note(line: str) -> bool:
-    """Tell whether the line is a comment saying that something was removed, not one about what happens if it is
-    removed."""
+    """Tell whether the line is a comment saying that something was removed, and not what happens if it is removed."""
     core = _note_core(line)
     return core is not None and DELETED.match(core) is not None and CONDITION.match(core) is None
 

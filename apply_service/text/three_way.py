@@ -118,8 +118,8 @@ def only_misspells(quoted: str, text: str, new: str) -> bool:
 def accounts_for(quoted: str, text: str, new: str) -> bool:
     """Tell whether the new text accounts for all words in which the text differs from its quote.
 
-    The new text must have each word that the quote lacks as often as the text, and each word that the quote has instead
-    no more often than the text.
+    Words that the quote lacks must occur in the new text at least as often as in the text.  Words that only the quote
+    has must not occur in the new text more often than in the text.
     """
     old, found = _TOKEN.findall(quoted), _TOKEN.findall(text)
     n_found, n_new = Counter(found), Counter(_TOKEN.findall(new))

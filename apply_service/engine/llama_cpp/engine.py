@@ -161,7 +161,8 @@ class LlamaEngine:
         self._library.llama_set_n_threads(self._context, n_threads, self.n_threads)
 
     def plain(self) -> LlamaEngine:
-        """Return the engine that decodes fastest without drafts: this one, because its passes have no padding."""
+        """Return the engine that decodes fastest without drafts.  It is this engine, because its passes have no
+        padding."""
         return self
 
     # -- sequences -----------------------------------------------------------------------------------------------------

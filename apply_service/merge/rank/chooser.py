@@ -21,7 +21,7 @@ VERSION = 2
 RIVALS = ":rivals"
 """`NAME:rivals` is how far a feature exceeds its mean over the other readings; 0 if there is no other reading."""
 OTHER = ":other"
-"""`NAME:other` is how far a feature of one of the best two exceeds the other's; 0 if there is only one reading."""
+"""`NAME:other` is how far a feature exceeds its value in the other of the best two readings; 0 if there is only one."""
 LOOK = ("first", "lead", "n_readings")
 """More inputs of the second look: the first look's score, how far it exceeds the other reading's score (the lead), and
 the number of readings."""

@@ -78,7 +78,7 @@ MAX_COMMON = 12
 NEAR = 15
 """The names of new lines are looked for in this many operations on each side of their change."""
 MAX_COPIED = 20
-"""At most this many shown lines below a new line are looked at, as they may be a part of it."""
+"""At most this many shown lines below a new line are looked at, because they may be a part of it."""
 UNANCHORED = 6.0
 """The `weakest_anchor` of new lines in a block without any line of the file."""
 Features = dict[str, float]
@@ -274,8 +274,8 @@ def _of_losses(facts: SnippetFacts, ops: Merge, pairs: Sequence[Pair], takes: Se
 
 
 def _of_notes(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """Return features that count what the reading does against the snippet's notes, and unmarked lines that it
-    hides."""
+    """Return features that count what the reading does contrary to the snippet's notes, and hidden lines without a
+    marker."""
     new_names = {header_name(op.text) for op in takes}
     gone_names = {header_name(op.text) for op in drops} - new_names
     blocks = facts.reading.snippet.blocks

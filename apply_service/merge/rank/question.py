@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from apply_service.types import OtherReading
 
 MAX_SHOWN, MAX_EQUAL = 3, 5
-"""At most this many readings are shown; the second number holds for readings about as likely as the first one."""
+"""At most this many readings are shown.  If readings are about as likely as the first one, the second number holds."""
 NEARLY = 0.9
 """A reading is about as likely as the first if its chance is at least this share of the first reading's chance."""
 MAX_LINES, MAX_COLUMNS = 24, 200

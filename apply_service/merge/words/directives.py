@@ -1,7 +1,7 @@
 """Finds directives: comments of a snippet about where the code below goes, what it replaces, or what is removed.
 
-It tells directives from comments that belong in the file.  For this it looks up whether the file has what they name;
-`sites` finds the place.
+It tells directives from comments that belong in the file.  For this it looks up whether the file has the things that
+the comments name; `sites` finds the place.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _orders(update: Sequence[str], roles: Sequence[Role]) -> dict[int, str]:
 
 
 def _comment_texts(update: Sequence[str], language: str | None) -> list[str | None]:
-    """Return the words of each line that is a comment or a part of one; None for all other lines."""
+    """Return the words of each line that is a comment or part of a comment; None for all other lines."""
     texts: list[str | None] = []
     closing = ""
     for line in update:
