@@ -67,7 +67,7 @@ def unpacked(path: Path, parent: Path) -> Path:
     dtype = PLAIN.get("".join(matrix_kinds), torch.bfloat16)
     n_weights = [int(tensor.n_elements) for tensor in tensors]
     needed = sum(n_weights) * dtype.itemsize
-    # One tensor at a time also has two copies in float32.
+    # One tensor at a time also takes memory for two copies in float32.
     refuse_too_large(str(path), needed + 8 * max(n_weights, default=0), free_bytes(torch.device("cpu")))
     parent.mkdir(parents=True, exist_ok=True)
     refuse_too_large(str(path), needed, shutil.disk_usage(parent).free, what="disk")

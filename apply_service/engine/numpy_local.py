@@ -185,7 +185,7 @@ class NumpyEngine(SlotEngine):
         head = layout.head_rows
         padded_head = np.concatenate([head, np.zeros(-len(head) % self.tile, np.int64)])
         for i, layer in enumerate(self._layers):
-            is_last = i == len(self._layers) - 1  # after its attention, only the rows that choose are needed
+            is_last = i == len(self._layers) - 1  # after the last attention, only the rows that choose are needed
             hidden = self._attend(i, layer, hidden, turn, layout, padded_head if is_last else None)
             gate, up = np.split(self._product(layer.gate_up, self._normed(hidden, layer.mlp_norm)), 2)
             up *= gate

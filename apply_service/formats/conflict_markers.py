@@ -34,7 +34,7 @@ MARK = re.compile(r"(?:(?P<open><{7})|(?P<base>\|{7})|(?P<close>>{7}))(?: .*)?$|
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """Return the original in which the second side of each block replaces the first."""
+    """Return the original, with the second side of each block in place of the first."""
     lines, trust = update.split("\n"), Trust()
     conflicts = pick_for_file(read_conflicts(lines), about.path, trust)
     numbered = list(enumerate(lines))

@@ -318,7 +318,7 @@ def tells_something(lines: Sequence[str]) -> bool:
 def _doubt_quote(file: FileLines, hunk: QuotedHunk, place: Place, trust: Trust) -> None:
     """Record a doubt about whatever the hunk does not quote exactly."""
     for scope in hunk.scopes if hunk.scopes_bind else ():
-        # Doubt a scope that the file lacks, even if the lines below it are found exactly.
+        # Record a doubt if the file lacks a scope, even if the lines below it are found exactly.
         if not _rows_of_scope(file, scope, 0, len(file)):
             trust.doubt(f"{hunk.label}: the file has no scope {scope[:100]!r}")
     quoted = zip((line for line in hunk.lines if line.kind != "add"), place.rows, strict=False)

@@ -212,7 +212,7 @@ def own_replacement(call: Arguments) -> Iterator[Replacement]:
     match pair, value.get("command"), value.get(CREATED):
         case (str(old), str(new)), _, _:
             is_for_all = any(value.get(name) in (True, "true") for name in ALL)
-            mark = MARK if old.startswith(MARK) else ""  # kept, because it may be a character inside the file
+            mark = MARK if old.startswith(MARK) else ""  # the mark may be a character inside the file
             new = (MARK if mark and new.startswith(MARK) else "") + normalise(new)
             yield Replacement(mark + normalise(old), new, path, is_for_all)
         case _, "create", str(text):

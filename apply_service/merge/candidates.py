@@ -243,8 +243,8 @@ class LineIndex:
         return [gist("\n".join(self.lines[part.start : part.stop])) for part in self.statements]
 
     def runs_saying(self, wanted: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple[int, int]]]:
-        """Return, for each gist in `wanted`, the (start, stop) lines of every one to MAX_JOINED consecutive statements
-        with that gist."""
+        """Return, for each gist in `wanted`, the (start, stop) lines of all runs of 1 to MAX_JOINED statements with
+        that gist."""
         found: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
         parts, said = self.statements, self._gists
         firsts = {key[0] for key in wanted}

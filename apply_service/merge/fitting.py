@@ -158,7 +158,7 @@ def _move(lines: Lines, base: Shift, index: LineIndex) -> Shift:
         return base
     least = min((indent_of(base.apply(line)) for line in lines if line.strip()), default=0)
     if len(lines) >= 3 and substance(lines[0].strip()) >= 0.5:
-        # The only move after which both edges are lines of the file.
+        # Look for the only move after which both edges are lines of the file.
         first, last = (
             {indent_of(index.lines[j]) - here for j in index.places(line)[:60]}
             for line in (lines[0], lines[-1])

@@ -257,7 +257,7 @@ def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor:
     are_headers = is_branch(takes[0]) and is_branch(above) and not is_case
     are_headers = are_headers or (name_at(takes, 0) is not None and header_name(above) is not None)
     if len(takes) == 1 and are_headers and indent_of(takes[0]) == indent_of(above) < indent_of(below):
-        # The new header gets the body of the old one, which would be incomplete without a body.
+        # The new header replaces the old header and gets its body.
         return 1
     return _most_alike(takes, reading.original[max(floor, j - MAX_REPLACED) : j][::-1], reverse=True)
 

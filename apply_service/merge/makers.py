@@ -117,8 +117,8 @@ def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSni
 
     Notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank lines
     count as markers (`_partings`).  A snippet that was shifted keeps its own indentation instead.  A snippet that lost
-    its indentation gets the file's.  If the snippet has nested headers, or if it skips lines that stay (`skips`), one
-    way removes the lines that the snippet does not show.
+    its indentation gets the file's.  If the snippet has nested headers or excerpts, or if it skips lines that stay
+    (`skips`), one way removes the lines that the snippet does not show.
     """
     found = reading.found_notes
     kinds = [kind for kind in NOTE_KINDS if kind in found.values()]

@@ -61,7 +61,7 @@ LEFT_OUT = "the snippet leaves out some lines without a marker; they are kept"
 DEFINITIONS_STAY = "the snippet leaves out definitions without a marker; they are kept"
 STAYS = frozenset({LEFT_OUT, DEFINITIONS_STAY})
 MIN_SAYING = 0.3
-"""A line can show that the snippet lost its indentation only if its `substance` is at least this."""
+"""A line can show that the snippet lost its indentation only if its `substance` (how much it says) is at least this."""
 MAX_SERIES = 50
 """For one line or element of the snippet, at most this many of the file are looked at."""
 _CONTROL = re.compile(r"\s*(?:if|for|while|switch|try|with|match|do|unless|until|loop|return|select)\b")
@@ -806,8 +806,8 @@ class ReadSnippet:
 
 
 def holds_definitions(reading: ReadSnippet, block: Block) -> bool:
-    """Tell whether a block consists of whole definitions and closing lines, and the file has each definition's name at
-    most once."""
+    """Tell whether a block consists of whole definitions and closing lines, and whether the file has each definition's
+    name at most once."""
     texts = [reading.texts[i] for i in block.lines]
     margin = reading.marker_indent(block.gap_after)
     at, found = 0, False

@@ -56,7 +56,8 @@ from apply_service.types import LineOp
 COPY_COST = 0.3
 """Cost of taking a line as new although the file has an equal line."""
 TWIN_COST = 1.0
-"""The same cost if the file has just one equal line and the line's `substance` is above MIN_SAYING."""
+"""The same cost if the file has just one equal line and the line's `substance` (how much it says) is above
+MIN_SAYING."""
 OVERLOADED = ("java", "csharp", "cpp", "kotlin", "swift", "scala")
 """Languages in which one name may stand for several functions."""
 _CLOSING_TAG = re.compile(r"\s*</([\w.:-]+)")
@@ -236,7 +237,7 @@ class Rows:
             ]
             found = found.only(np.array(is_same, np.bool_))
         if (words := arm_words(text)) and i not in self._changed_arms:
-            # A branch or an entry with another name is a different one.
+            # A branch or an entry with another name is a different branch or entry.
             is_same = [not are_other_arms(words, arm_words(index.lines[j])) for j in found.columns.tolist()]
             found = found.only(np.array(is_same, np.bool_))
             namesakes = namesakes or [
@@ -685,7 +686,7 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
         block, own = reading.snippet.blocks[b], list(rows_of_block)
         held = {r for r in own if r in exact and index.count(original[at[r]]) == 1}
         for side in (own, own[::-1]):
-            for before, r in pairwise(side):  # A match next to a sure one is sure too.
+            for before, r in pairwise(side):  # A match next to a sure match is sure too.
                 if before in held and r in exact:
                     low, high = sorted((at[before], at[r]))
                     held.update([r] if not any(index.stripped[low + 1 : high]) else [])

@@ -1,4 +1,4 @@
-"""Variants: other readings of a snippet that are small changes to a finished merge.
+"""Makes variants: other readings of a snippet that are small changes to a finished merge.
 
 A snippet leaves questions open.  Which differences from the file are careless?  Does a new line replace the hidden line
 beside it?  Where does a scope end if the snippet shows only a part of it?  Does a blank line belong to the snippet?
@@ -83,7 +83,8 @@ MAX_OTHERS = 8
 FAR = 60
 """New lines may replace at most this many lines beside them."""
 Change = tuple[int, int, tuple[LineOp, ...]]
-"""Operations that replace those from the first number up to, but not including, the second."""
+"""Operations, and the range of operations that they replace: from the first number up to, but not including, the
+second."""
 
 
 # -- carelessness ------------------------------------------------------------------------------------------------------

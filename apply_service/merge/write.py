@@ -1,7 +1,7 @@
 """Writes the operations of a merge from an alignment: which lines stay, which are removed and which are new.
 
 A block shows every line between its first and its last matched line.  Lines that the snippet shows unchanged keep the
-original's bytes.  The writer also collects reasons for doubt.
+original's bytes.  The writer also collects reasons for doubt.  An anchor is a line of the file that a block shows.
 """
 
 from __future__ import annotations
@@ -433,7 +433,7 @@ class Writer:
     def _skips_entries(self, block: Block, k: int, next_k: int, gone: Sequence[str], level: int) -> bool:
         """Tell whether a block without markers leaves out entries of a data file beside a changed entry.
 
-        If the file has both lines around the gap, the answer is no: the entries between these lines are deleted.
+        If the file has both lines around the gap, the answer is no, because the entries between them are deleted.
         """
         reading = self._reading
         if reading.language not in DATA or not reading.has_addresses or reading.snippet.has_markers:

@@ -31,7 +31,7 @@ class Reindent:
             is_even = least == blanks[0] == blanks[-1] == shown[0][0]
             if is_even and len({len(b) - len(a) for a, b in shown}) > 1 and blanks.count(least) > 1:
                 return cls({shown[0][0]: shown[0][1]})  # only the first quoted line was moved, but the whole new side
-        return cls(dict(reversed(shown)))  # if lines disagree, the first wins until `pass_line`
+        return cls(dict(reversed(shown)))  # if lines disagree, the first counts until `pass_line`
 
     def pass_line(self, quoted: str, line: str) -> None:
         """Let a quoted line's own indentation apply to the new lines below it."""

@@ -39,7 +39,7 @@ def three_way(
     the two do not count.
     """
     left = [deque(diff(base, side)) for side in (ours, theirs)]
-    shift = [0, 0]  # how far each side is ahead of the base
+    shift = [0, 0]  # how many rows each side is ahead of the base
     at = 0
     while any(left):
         low, high, found = _next_stretch(base, left, touching=touching)

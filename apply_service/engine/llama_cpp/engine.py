@@ -138,7 +138,7 @@ class LlamaEngine:
         options.kv_unified = True
         options.swa_full = True  # otherwise rows before a rejected token might be lost
         options.n_threads = options.n_threads_batch = self.n_threads
-        if not self.is_on_gpu:  # batches can only be exact with it, and it is faster
+        if not self.is_on_gpu:  # only with this can batches be exact, and it is faster
             options.flash_attn_type = self._library.LLAMA_FLASH_ATTN_TYPE_ENABLED
         options.no_perf = True
         context = self._library.llama_init_from_model(self.model.handle, options)
@@ -217,7 +217,7 @@ class LlamaEngine:
         for one in [
             one for one in self._kept if one.owner == session.owner and _n_shared(one.ids, ids) == len(one.ids)
         ]:
-            self._drop(one)  # the new prompt begins with it
+            self._drop(one)  # the new prompt begins with this one
         self._kept.append(KeptPrompt(session.owner, ids, sequence))
         while self._n_kept > self._most_kept:
             self._drop(self._kept[0])

@@ -26,7 +26,8 @@ LOOK = ("first", "lead", "n_readings")
 """More inputs of the second look: the first look's score, how far it exceeds the other reading's score (the lead), and
 the number of readings."""
 UNSEEN, UNSEEN_CHANCE = "invisible", 0.8
-"""The highest chance of a reading that keeps other white space than the snippet shows: nobody sees what was meant."""
+"""The highest chance of a reading that keeps white space which differs from the snippet's, because nobody sees what was
+meant."""
 ALONE = 10.0
 """The lead of a reading that is the only one."""
 

@@ -318,7 +318,7 @@ def _ways(text: str) -> Counter[str]:
 
 
 def _of_runs(facts: SnippetFacts, ops: Merge) -> Features:
-    """Return the features of the runs of changes and of the hidden lines beside their open ends."""
+    """Return the features of the runs of changes, and of the hidden lines beside the runs' open ends."""
     names = ("runs", "inserting_runs", "gone_leads", "open_tops", "open_bottoms", "reflowed_runs", "edge_runs",
              "gone_leads_only", "open_definitions", "dead_code")  # fmt: skip
     found = dict.fromkeys(names, 0.0)
@@ -373,7 +373,7 @@ def _is_dead(ops: Merge, start: int, stop: int) -> bool:
 
 
 def replaced_neighbour(ops: Merge) -> tuple[str, str] | None:
-    """Return a removed line and the new line in its place, if the two may be different entries; else None.
+    """Return a removed line and the new line in its place, if the two may be different entries; otherwise None.
 
     The two lines have the same form, and a hidden line stands beside the change.
     """
@@ -420,8 +420,8 @@ def declared(line: str) -> frozenset[str]:
 
 
 def _of_words(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """Return features of names: removed names that are still in use, names that nothing uses any more, names declared
-    twice, and how many names of a change's new lines are also in use near it."""
+    """Return features of names.  They count removed names that are still in use, names that nothing uses any more,
+    names declared twice, and names of a change's new lines that are also in use near the change."""
     gone = {op.original_line for op in drops}
     new = [words(op.text) for op in takes]
     defined = {name for op in takes for name in declared(op.text)}
@@ -549,8 +549,8 @@ def _of_gaps(facts: SnippetFacts, ops: Merge) -> Features:
 
 
 def _of_blocks(reading: ReadSnippet, ops: Merge) -> Features:
-    """Return two kinds of features of the snippet's blocks: how rare in the file the shown lines of changing blocks
-    are, and how many shown lines the reading overrides although their block and the next one change nothing."""
+    """Return features of the snippet's blocks.  One is how rare the file's lines are that the changing blocks show.
+    Another is how many shown lines the reading overrides although their block and the next one change nothing."""
     block_of = {i: b for b, i in reading.visible}
     n_blocks = len(reading.snippet.blocks)
     changed, overridden = [False] * (n_blocks + 1), [0] * (n_blocks + 1)

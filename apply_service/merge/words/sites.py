@@ -365,7 +365,7 @@ class Search:
         best = 0.0
         if span.end > span.line + 1 and span.start <= site.start and site.end <= span.end:
             best = 1.0 if not is_insert or site.start > span.line else 0.0
-            # Additions to a thing go to its end.
+            # Additions to a thing go to the end of the thing.
             body_end = self.layout.body(span.start, span.end)[1]
             is_early = is_insert and is_definition(self.key) and self.layout.before_blanks(site.start) != body_end
             best -= LESS_INSIDE * is_early * best
@@ -478,7 +478,7 @@ class Search:
         layout, lines = self.layout, self.lines
         above, below = layout.before_blanks(start), layout.solid_from[end]
         if not self.solid:
-            # One of the two runs of blank lines around deleted lines goes with them.
+            # Of the two runs of blank lines around deleted lines, one is deleted too.
             if below == len(lines) or (above < start and below - end > start - above):
                 return above, end, ()
             takes_below = (above < start and below > end) or start == 0 or (below > end and layout.opens(start - 1))
@@ -533,7 +533,7 @@ class Search:
         return next(wanted, max(levels, default=own))
 
     def with_gaps(self, at: int, new: Sequence[tuple[int | None, str]], *, gaps: str = "") -> tuple[int, int, Lines]:
-        """Return an insertion with blank lines around it, like those around its neighbours.
+        """Return an insertion with as many blank lines around it as its neighbours have.
 
         `gaps`: "other" adds a blank line if and only if the neighbours have none; "both" adds a blank line on both
         sides.
