@@ -27,8 +27,8 @@ guess."""
 class Lookahead(LearningDrafter):
     """Chains n-grams of this output and of the target's guesses.
 
-    If no n-gram fits, it drafts the last pass's guess, then the prompt's last tokens.  These need not be right, because
-    the target's choices after them are new guesses.
+    If no n-gram fits, it drafts the last pass's guess, then the prompt's last tokens.  These tokens need not be right,
+    because the target's choices after them are new guesses.
     """
 
     def __init__(self, context: DraftContext) -> None:

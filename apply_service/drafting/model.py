@@ -26,7 +26,7 @@ LEAST_CHANCE = 0.3
 class DraftModel(WritingDrafter):
     """Drafts what the draft model writes.
 
-    If that model has no room for the sequence, nothing is drafted: the answer is the same, but comes later.
+    If that model has no room for the sequence, nothing is drafted: the answer stays the same, but comes later.
     """
 
     def __init__(self, context: DraftContext) -> None:

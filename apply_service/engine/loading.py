@@ -82,10 +82,10 @@ def load_model(
     """Load a model and make it ready: load its weights, plug in our attention, and run the self-test.
 
     `self_tests`: the folder for results of self-tests; if the result is already there, no test runs.  `unpack_to`: the
-    folder for unpacked GGUF files (None: the platform's folder for state).  `adapter`: the folder of a LoRA adapter to
-    add to the weights; with an adapter, the model's calibration is not used.  `head`: the name of the head that drafts
-    inside the engine.  `head_folder`: the folder of the head's files, if it has any.  `engine_options` go to
-    `TorchEngine`.
+    folder for unpacked GGUF files; if it is None, the platform's folder for state is used.  `adapter`: the folder of a
+    LoRA adapter to add to the weights; with an adapter, the model's calibration is not used.  `head`: the name of the
+    head that drafts inside the engine.  `head_folder`: the folder of the head's files, if it has any.  `engine_options`
+    go to `TorchEngine`.
 
     Raises:
         UnknownModel: there is no such file, folder or id.
@@ -190,8 +190,8 @@ def make_ready(
 
 
 def most_rows(window: int | None) -> int:
-    """Return the number of rows of the largest pass on a CPU, for windows of `window` draft tokens (None: the engine's
-    choice)."""
+    """Return the number of rows of the largest pass on a CPU, for windows of `window` draft tokens (None means that the
+    engine chooses)."""
     return DEFAULT_BUCKETS[-1] if window is None else window + 1
 
 

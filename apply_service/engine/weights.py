@@ -102,9 +102,9 @@ def bring(
 ) -> Any:
     """Move `model` to `device`; it is changed in place.
 
-    `join`: whether projections of the same input become one multiplication (None: only on CUDA).  `fill` loads the
-    weights of a module that is on the meta device.  It is called for each layer, and at last for the whole model.
-    Without `fill`, the modules are moved to `device`.
+    `join`: whether projections of the same input become one multiplication; if it is None, they do so only on CUDA.
+    `fill` loads the weights of a module that is on the meta device.  It is called for each layer, and at last for the
+    whole model.  Without `fill`, the modules are moved to `device`.
 
     Raises:
         ModelNotLoadable: most weights are not in linear layers, or have sizes that the format does not support.
@@ -268,7 +268,8 @@ def pack_matrices(model: nn.Module) -> None:
 
 
 def multiply_in_pieces(model: nn.Module, n_rows: int | None) -> bool:
-    """Let the packed layers multiply `n_rows` rows at a time (None: all).  Returns whether there are such layers."""
+    """Let the packed layers multiply `n_rows` rows at a time (None means all), and tell whether there are such
+    layers."""
     packed = [module for module in model.modules() if isinstance(module, PackedLinear)]
     for module in packed:
         module.piece = n_rows

@@ -205,7 +205,7 @@ def merge_hunks(
 
 
 def _cut_at_gaps(file: FileLines, hunk: QuotedHunk, trust: Trust) -> list[QuotedHunk]:
-    """Return the parts of a hunk between its context lines that are markers for omitted lines (`...`)."""
+    """Return the parts of a hunk, cut at those context lines that are markers for omitted lines (`...`)."""
     is_gap = [line.kind == "context" and is_marker(line.text) for line in hunk.lines]
     if not any(is_gap) or not hunk.old or file.stands(hunk.old):
         return [hunk]

@@ -48,7 +48,8 @@ Lines = Sequence[str]
 
 
 class Shift(NamedTuple):
-    """How a fragment's indentation becomes the file's: its levels rewritten in the file's unit, then moved."""
+    """How a fragment gets the file's indentation: its levels are rewritten in the file's unit, then its lines are
+    moved."""
 
     delta: int = 0
     own_columns: int = 0

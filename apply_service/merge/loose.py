@@ -243,7 +243,7 @@ def _blanks_after(reading: ReadSnippet, at: int) -> int:
 
 
 def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor: int) -> int:
-    """Return how many lines above the anchor the new lines before it replace.
+    """Return the number of lines above the anchor that the new lines before the anchor replace.
 
     `anchor`: the first known line of the block, as (index in the block, original line).
     """
@@ -265,7 +265,8 @@ def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor:
 def replaced_below(
     reading: ReadSnippet, b: int, anchor: tuple[int, int], ceiling: int, columns: Mapping[int, int]
 ) -> int:
-    """Return how many lines below the last anchor, and above `ceiling`, the new lines after it replace."""
+    """Return the number of lines below the last anchor, and above `ceiling`, that the new lines after the anchor
+    replace."""
     block = reading.snippet.blocks[b]
     k, j = anchor
     near = reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)]

@@ -49,7 +49,7 @@ BARE = (
 MAX_ALIKE = 20
 """At most this many lists with the same text before them are told apart."""
 MAX_AWAY = 100
-"""A list is told apart by lines at most this far from it."""
+"""The lines that tell which list is meant are at most this far from the list."""
 MAX_COMPARED = 200
 """At most this many characters of such a line are compared."""
 MIN_LEAD = 0.15

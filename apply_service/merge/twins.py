@@ -176,8 +176,8 @@ class _Part:
     def rigid_places(self) -> Iterator[int]:
         """Yield the lines of the file at which the block begins almost unchanged.
 
-        At most half as many lines may differ there as the merge changes here.  A block that shows a line which the file
-        has only once stays at that line.
+        The number of lines that differ there may be at most half the number that the merge changes here.  A block that
+        shows a line which the file has only once stays at that line.
         """
         solid = [n for n, (_, text) in enumerate(self.rows) if text.strip()]
         cost = sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in self.own)

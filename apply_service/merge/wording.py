@@ -263,7 +263,7 @@ def _without_comment(text: str) -> str:
 
 
 def lone_pairs(ops: Merge, pairs: Sequence[Pair]) -> set[int]:
-    """Return the first operation of each pair that no edit touches.
+    """Return the first operation of each pair that stands beside no edit.
 
     The run of changes around such a pair holds only pairs that are not edits.  Blank lines are ignored.
     """

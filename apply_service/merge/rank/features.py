@@ -479,7 +479,7 @@ def _of_new_lines(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], take
 
 
 def _in_new_definitions(facts: SnippetFacts, ops: Merge) -> Iterator[LineOp]:
-    """Yield the new lines inside new definitions.  If these repeat lines of the file, that means nothing."""
+    """Yield the new lines inside new definitions.  If these lines repeat lines of the file, that means nothing."""
     for start, stop in ops.changed:
         new = [op for op in ops[start:stop] if op.kind == "take"]
         for span in new_definitions([op.text for op in new], facts.reading.names):

@@ -23,8 +23,8 @@ MIN_AMONG_OTHERS = 1.7
 MIN_TOLD = 1.5
 """The minimum score of a sentence that is addressed to the merger, beside code that is new to the file."""
 MAX_SOUGHT = 300_000
-"""Directives are carried out only if their number times the file's number of lines is at most this, because the search
-takes long."""
+"""Directives are carried out only if their number times the file's number of lines is at most this.  Otherwise the
+search would take too long."""
 
 _SIGNS = {
     "hash": re.compile(r"^\s*#+(?![!\[])\s*(?P<text>.*)$"),

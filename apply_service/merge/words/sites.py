@@ -171,7 +171,8 @@ class Search:
         return found
 
     def candidates(self) -> Iterator[Site]:
-        """Yield sites at and beside the things named, and at lines like the block, unscored and with repetitions."""
+        """Yield sites at and beside the things named, and at lines similar to the block.  The sites are unscored and
+        may repeat."""
         finder, layout, lines = self.finder, self.layout, self.lines
         targets, gone = finder.by_relation(Relation.TARGET), finder.by_relation(Relation.GONE)
         anchors = {relation: finder.by_relation(relation) for relation in _BESIDE}
