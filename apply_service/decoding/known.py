@@ -54,7 +54,7 @@ class KnownText:
 @dataclass(slots=True, eq=False)
 class Scored(Decoding):
     """Several known texts after one prompt, scored one after the other.  `counted` holds the counts of each finished
-    text. For all texts but the first, the prompt counts as cached."""
+    text.  For all texts but the first, the prompt counts as cached."""
 
     texts: Sequence[KnownText] = ()
     counted: list[DecodeStats] = field(default_factory=list)

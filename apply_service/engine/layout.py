@@ -36,7 +36,7 @@ class WindowRows(NamedTuple):
 
     They are the rows from `first` to `first + n_rows` of the head.  `position`: the absolute position of the window's
     first choice.  `places[i]`: the choice of the window that row i makes.  If `places` is None, the rows make all
-    choices in order. `allowed[i]`: the ids that row i may choose; None or no entry allows all ids.
+    choices in order.  `allowed[i]`: the ids that row i may choose; None or no entry allows all ids.
     """
 
     first: int

@@ -55,8 +55,8 @@ PROBE_SLOTS = N_SESSIONS * 2 * KEY_GRAIN
 SMALL_BUCKET = 64
 """On a GPU, passes of up to this many rows take the time of one row."""
 LONE_BUCKET = 16
-"""Buckets up to this size also get a pass with a single token, because libraries switch algorithms most often there. On
-a GPU, all buckets get such a pass."""
+"""Buckets up to this size also get a pass with a single token, because libraries switch algorithms most often there.
+On a GPU, all buckets get such a pass."""
 N_TIMED, TIMED_S = 4, 0.3
 """A pass is timed at most this many times, and is not repeated once its runs together have taken this many seconds."""
 

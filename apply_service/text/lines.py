@@ -186,7 +186,7 @@ def new_definitions(lines: Sequence[str], known: Container[str | None]) -> list[
 
 def gaps_between(lines: Sequence[str], scopes: Iterable[Scope]) -> dict[int, int]:
     """Return the commonest number of blank lines above definitions, by indentation; of equally common numbers, the
-    largest. Definitions at the start of a scope do not count."""
+    largest.  Definitions at the start of a scope do not count."""
     found: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for scope in scopes:
         top, level = scope.lead_line, indent_of(lines[scope.header_line])

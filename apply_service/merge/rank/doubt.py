@@ -190,8 +190,8 @@ def other_readings(prediction: Prediction, merged: str, *, path: str | None = No
 
 
 def all_readings(prediction: Prediction, original: str, *, path: str | None = None) -> tuple[OtherReading, ...]:
-    """Return the readings of an edit that gets no answer, in the order of their numbers, compared with the file. With a
-    `path`, each reading has its diff."""
+    """Return the readings of an edit that gets no answer, in the order of their numbers, compared with the file.  With
+    a `path`, each reading has its diff."""
     stay, first = keep_all(original), prediction.readings[:1]
     ids = [reading_id(one.text) for one in first] + [other.id for other in other_readings(prediction, prediction.text)]
     known = {reading_id(one.text): one for one in reversed(prediction.readings)}
