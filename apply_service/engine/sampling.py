@@ -16,7 +16,7 @@ from apply_service.engine.numpy_local import GOLDEN, MIX_1, MIX_2
 from apply_service.errors import EngineFailure
 
 _GOLDEN, _MIX_1, _MIX_2 = (constant - 2**64 for constant in (GOLDEN, MIX_1, MIX_2))
-"""The constants as signed integers, because PyTorch can't multiply unsigned ones."""
+"""The constants as signed integers, because PyTorch can't multiply unsigned integers."""
 
 LOGPROB_ROWS = 64
 NOISE_TOKENS = 8192
@@ -43,7 +43,8 @@ def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
     masked = [one for window in windows for one in window.masks()]
     if not masked:
         return choices
-    # Gather the allowed logits of all masked rows at once, because a mask over the vocabulary for each would be large.
+    # Gather the allowed logits of all masked rows at once, because one mask over the vocabulary for each row would be
+    # large.
     table = torch.empty((len(masked), max(len(ids) for _, ids in masked)), dtype=torch.int64)
     for i, (_, ids) in enumerate(masked):
         if not len(ids) or ids[0] < 0 or ids[-1] >= scores.shape[-1]:
