@@ -17,54 +17,58 @@ def runs(kind: str) -> Iterator[dict[str, Any]]:
 
 
 def starts() -> str:
-    """A row for each start of each model."""
-    head = ("model", "start", "ready", "first edit", "second edit", "row counts", "load average")
-    rows = [row for run in runs("model_starts") for row in _start_rows(run)]
-    return table(head, rows) if rows else MISSING.format("make bench-models")
+    """A table for each model: how long its first start took, and the next one."""
+    return "\n".join(map(_starts, runs("model_starts"))) or MISSING.format("make bench-models")
 
 
-def _start_rows(run: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _starts(run: Mapping[str, Any]) -> str:
+    rows, notes = [], []
     for name, found in zip(("first", "next"), run["starts"], strict=True):
         steps = (found[step] for step in ("ready", "first_edit", "second_edit"))
-        clocks = (f"{step['clock_s']:.1f} s ({step['processor_s']:.1f} s)" for step in steps)
-        buckets = ", ".join(map(str, found["buckets"]))
-        load = f"{found['load_average']:.1f}"
-        yield (f"{run['model']}, {run['dtype']}", name, *clocks, f"{found['determinism']}: {buckets}", load)
+        rows.append((name, *(f"{step['clock_s']:.1f} s ({step['processor_s']:.1f} s)" for step in steps)))
+        counts = ", ".join(map(str, found["buckets"]))
+        notes.append(f"{name} start: {found['determinism']} at {counts} rows, load average {found['load_average']:.1f}")
+    head = ("start", "ready", "first edit", "second edit")
+    return f"{run['model']}, {run['dtype']}; {'; '.join(notes)}.\n\n" + table(head, rows)
 
 
 def answers() -> str:
-    """A table for each model."""
+    """Two tables for each model: how right every way is, and what became of its drafts."""
     return "\n".join(map(_answers, runs("model_answers"))) or MISSING.format("make bench-models")
 
 
 def speeds() -> str:
-    """A table for each model: every way of decoding, beside `plain` in the same run."""
+    """Two tables for each run: the speed of every way of decoding, and what became of its drafts."""
     return "\n".join(map(_speeds, runs("model_speed"))) or MISSING.format("make bench-models")
 
 
 def _speeds(run: Mapping[str, Any]) -> str:
-    head = (
-        "",
-        "answered",
-        "tokens an edit",
-        "tokens a pass",
-        "rejections an edit",
-        "accepted",
-        "tokens a second",
-        "over plain",
-    )
     rows = (
         (
             f"`{name}`",
-            f"{way['n_scored'] - way['n_refused']}",
-            *(_figure(way[field], ".1f") for field in ("tokens_per_edit", "tokens_per_pass", "rejections_per_edit")),
-            _figure(way["acceptance_rate"], ".0%"),
+            f"{way['n_scored'] - way['n_refused']} ({_figure(way['tokens_per_edit'], '.1f')} tokens each)",
             _figure(way["tok_s"], ".1f"),
             _figure(way["speedup_vs_plain"], ".1f"),
         )
         for name, way in run["ways"].items()
     )
-    return f"{_about(run)}.\n\n" + table(head, rows)
+    head = ("way", "edits answered", "tokens a second", "over plain")
+    return f"{_about(run)}.\n\n" + table(head, rows) + "\n" + _drafts(run)
+
+
+def _drafts(run: Mapping[str, Any]) -> str:
+    """What became of the drafts, for each way that has any figure of them."""
+    rows = (
+        (
+            f"`{name}`",
+            _figure(way["tokens_per_pass"], ".1f"),
+            _figure(way["rejections_per_edit"], ".1f"),
+            _figure(way["acceptance_rate"], ".0%"),
+        )
+        for name, way in run["ways"].items()
+        if way["tokens_per_pass"] is not None
+    )
+    return table(("way", "tokens a pass", "rejections an edit", "accepted"), rows)
 
 
 def _figure(value: float | None, form: str) -> str:
@@ -88,14 +92,11 @@ def _answers(run: Mapping[str, Any]) -> str:
             with_interval(way, "exact_match"),
             with_interval(way, "silent_errors"),
             str(way["n_refused"]),
-            _figure(way["tokens_per_pass"], ".1f"),
-            _figure(way["rejections_per_edit"], ".1f"),
-            _figure(way["acceptance_rate"], ".0%"),
         )
         for name, way in run["ways"].items()
     )
-    head = ("", "exact", "silent errors", "refused", "tokens a pass", "rejections an edit", "accepted")
-    return f"{_about(run)}.\n\n" + table(head, rows)
+    right = table(("way", "exact", "silent errors", "refused"), rows)
+    return f"{_about(run)}.\n\n{right}\n{_drafts(run)}"
 
 
 def cards() -> str:
@@ -104,14 +105,15 @@ def cards() -> str:
     rows = []
     for name, model in found["models"].items():
         fits = [
-            f"{plan['needed'] / 1e9:.1f} GB: {plan['smallest_card_gib'] or 'none'} GiB"
+            f"{plan['smallest_card_gib'] or 'none'} GiB ({plan['needed'] / 1e9:.1f} GB)"
             for plan in model["plans"].values()
         ]
         own = model["plans"]["own"]
-        parts = f"{own['weights'] / 1e9:.1f} + {own['kv_cache'] / 1e9:.1f} GB"
-        rows.append((f"{name}", f"{model['n_params'] / 1e9:.2f}e9", f"{model['context']:,}", parts, *fits))
-    head = ("model", "weights", "context", "bf16: weights + keys and values", "bf16", "fp8", "int8")
-    return table(head, rows)
+        parts = f": weights {own['weights'] / 1e9:.1f}, keys and values {own['kv_cache'] / 1e9:.1f})"
+        fits[0] = fits[0].removesuffix(")") + parts
+        about = f"{name}: {model['n_params'] / 1e9:.2f} billion weights, context {model['context']:,}"
+        rows.append((about, *fits))
+    return table(("model", "bfloat16", "fp8", "int8"), rows)
 
 
 MODEL_TARGET_PARTS: Mapping[str, Callable[[], str]] = {
