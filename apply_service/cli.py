@@ -261,6 +261,18 @@ def build_parser() -> ArgumentParser:
     command.add_argument("-j", "--json", action="store_true", help="print JSON")
     _add_settings(command, ("engine", "backups"))
 
+    command = add_command("engine", "engine.run", "[options] NAME --model MODEL")
+    names = ("vllm", "sglang", "llama.cpp", "tensorrt-llm")
+    command.add_argument("name", choices=names, metavar="NAME", help=", ".join(names))
+    text = "folder, GGUF file or Hugging Face id of the model"
+    command.add_argument("-m", "--model", dest="of_model", required=True, metavar="MODEL", help=text)
+    text = "who drafts (default: the first in docs/engines.md)"
+    command.add_argument("--drafter", dest="by_drafter", metavar="DRAFTER", help=text)
+    command.add_argument("--draft", metavar="FOLDER", help="draft model or head, for drafters that need one")
+    command.add_argument("--context", type=int, metavar="N", help="tokens of one sequence, for the memory")
+    command.add_argument("-j", "--json", action="store_true", help="print JSON")
+    _add_settings(command, ())
+
     command = add_command("completion", "completion.run", "SHELL")
     command.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
     _add_settings(command, ())
@@ -509,6 +521,16 @@ Check versions, device and model: load it, and pass its self-test.
   apply-service doctor
   apply-service doctor -m fastapply-1.5b
   apply-service doctor --json
+""",
+    "engine": """\
+print how another engine serves a model with drafts
+
+Print the line that starts another engine with a model and a drafter, and the memory that the model takes.  Nothing is
+started.  Without --drafter it is the engine's first in docs/engines.md.
+
+  apply-service engine vllm -m Qwen/Qwen2.5-Coder-7B-Instruct
+  apply-service engine sglang -m models/coder --drafter eagle3 --draft models/coder-eagle3
+  apply-service engine llama.cpp -m coder.gguf --json
 """,
     "completion": """\
 complete commands, options and files in your shell

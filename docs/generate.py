@@ -28,13 +28,16 @@ from docs.batch_parts import BATCH_PARTS
 from docs.confidence_parts import CONFIDENCE_PARTS
 from docs.connect_parts import CONNECT_PARTS
 from docs.dialect_parts import DIALECT_PARTS
+from docs.drafting_parts import DRAFTING_PARTS
 from docs.edit_parts import EDIT_PARTS
 from docs.embedded_model_parts import EMBEDDED_MODEL_PARTS
+from docs.engine_parts import ENGINE_PARTS
 from docs.evaluation_parts import EVALUATION_PARTS
 from docs.model_target_parts import MODEL_TARGET_PARTS
 from docs.readme_parts import PICTURES, README_PARTS
 from docs.service_parts import SERVICE_PARTS
 from docs.tables import field_table, named_fields, table
+from docs.tricky_parts import TRICKY_PARTS
 
 FOLDER = Path(__file__).parent
 PAGES = (
@@ -52,6 +55,9 @@ PAGES = (
     "embedded-model.md",
     "scaling.md",
     "models.md",
+    "tricky.md",
+    "engines.md",
+    "drafting.md",
     "../README.md",
 )
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -153,6 +159,9 @@ PARTS: Mapping[str, Callable[[], str]] = {
     **MODEL_TARGET_PARTS,
     **README_PARTS,
     **SERVICE_PARTS,
+    **TRICKY_PARTS,
+    **ENGINE_PARTS,
+    **DRAFTING_PARTS,
     "performance": render_all,
     "performance-gpu": render_all_gpu,
 }

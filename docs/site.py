@@ -17,9 +17,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NAVIGATION = {
-    "Start": ("docs/quickstart.md", "docs/faq.md", "docs/glossary.md", "docs/how-it-works.md"),
+    "Start": (
+        "docs/quickstart.md",
+        "docs/install.md",
+        "docs/faq.md",
+        "docs/glossary.md",
+        "docs/how-it-works.md",
+        "docs/beside-others.md",
+    ),
     "Apply edits": (
         "docs/edits.md",
+        "docs/tricky.md",
+        "docs/merging.md",
         "docs/cli.md",
         "docs/playground.md",
         "docs/editors.md",
@@ -40,6 +49,7 @@ NAVIGATION = {
         "docs/models.md",
         "docs/gpu.md",
         "docs/remote.md",
+        "docs/engines.md",
         "docs/vllm.md",
         "docs/scaling.md",
     ),
@@ -57,6 +67,7 @@ NAVIGATION = {
         "docs/decisions.md",
         "docs/log.md",
         "docs/log-training.md",
+        "tests/edits/cases/README.md",
         "tests/fuzz/README.md",
         "editor_plugins/README.md",
         "CHANGELOG.md",

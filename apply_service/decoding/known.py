@@ -1,7 +1,8 @@
-"""Scores known texts: finds the target's probability of each token at which free decoding would have had a choice.
+"""Scores known texts: finds the probability that the target (the model) gives each token at which free decoding would
+have had a choice.
 
 Nothing is drafted and nothing is chosen.  The candidate merges of one edit are scored one after the other in the same
-session.  Each text is read only from the token at which it differs from the one before, so the prompt and a common
+session.  Each text is read only from the token at which it differs from the text before, so the prompt and a common
 beginning are read once.
 """
 
@@ -22,8 +23,8 @@ class KnownText:
     """A text to be scored.
 
     `ids`: its tokens, with the end.  `decisions[i]`: whether the target would have had a choice at token i.
-    `is_allowed`: whether the constraint allows the text.  `logprobs`: the target's log probabilities before any mask;
-    0 if the target was not asked.  None: the engine reports none.
+    `is_allowed`: whether the constraint allows the text.  `logprobs`: the target's log probabilities before any mask; a
+    value is 0 if the target was not asked.  `logprobs` is None if the engine reports none.
     """
 
     ids: Sequence[int]
@@ -52,8 +53,8 @@ class KnownText:
 
 @dataclass(slots=True, eq=False)
 class Scored(Decoding):
-    """Known texts after one prompt, scored one after the other.  `counted` holds the counts of each finished text.  For
-    all texts but the first, the prompt counts as cached."""
+    """Several known texts after one prompt, scored one after the other.  `counted` holds the counts of each finished
+    text.  For all texts but the first, the prompt counts as cached."""
 
     texts: Sequence[KnownText] = ()
     counted: list[DecodeStats] = field(default_factory=list)
@@ -80,7 +81,7 @@ class Scored(Decoding):
         return Window(self.session, last_id, ids[:-1], self.sampling, forced, self.text.decisions[rows])
 
     def commit(self, verification: Verification, seconds: float) -> Step:
-        """Keep the target's log probabilities.  After the end of a text, rewind to the token at which the next one
+        """Keep the target's log probabilities.  After the end of a text, rewind to the token at which the next text
         differs."""
         assert self.session is not None
         ids, text, stats = list(verification.choices), self.text, self.stats
@@ -111,5 +112,5 @@ class Scored(Decoding):
 
 
 def n_common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return the number of first tokens that two texts share."""
+    """Return the length of the beginning that two texts have in common."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -20,7 +20,7 @@ from apply_service.errors import Overloaded
 from apply_service.protocols import Draft, Engine, Part, Prefill, Verification, Window
 
 PassResult = Step | BaseException | None
-"""What a pass did for a sequence: tokens, an error that ends it, or None (its prompt is being read, or it waits for
+"""What a pass did for a sequence: tokens, or an error that ends it, or None (its prompt is being read, or it waits for
 room)."""
 
 Answer = tuple[Step | None, ...] | BaseException
@@ -88,7 +88,7 @@ class Entry:
 
 
 def admit(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries that have room in the engine, in order.  No entry overtakes another that waits for room."""
+    """Return the entries that have room in the engine, in order.  No entry overtakes an entry that waits for room."""
     admitted, is_waiting = [], False
     for entry in entries:
         if is_waiting and entry.decoding.session is None:
@@ -103,8 +103,8 @@ def admit(entries: Sequence[Entry]) -> list[Entry]:
 class Scheduler:
     """Runs passes, on one thread at a time.
 
-    If a pass of several sequences fails, `on_failure` gets the error; without `on_failure`, the error is logged.  Then
-    each sequence runs alone, which is slow.  An error that `on_failure` raises ends `run_pass`.
+    If a pass of several sequences fails, `on_failure` gets the error; without `on_failure`, the error is logged.  After
+    that, each sequence runs alone, which is slow.  An error that `on_failure` raises ends `run_pass`.
     """
 
     def __init__(self, on_failure: Callable[[Exception], None] | None = None) -> None:
@@ -115,8 +115,8 @@ class Scheduler:
         """Run one pass on each engine, and return the outcomes of `decodings`, in order.  `only_read`: read prompts and
         write nothing.
 
-        All decodings must be unfinished.  They are admitted in order: no decoding overtakes another that waits for
-        room.  A decoding that ends or fails frees its slots.
+        All decodings must be unfinished.  They are admitted in order: no decoding overtakes one that waits for room.  A
+        decoding that ends or fails frees its slots.
         """
         self._n_passes += 1
         entries = [Entry(decoding) for decoding in decodings]
@@ -151,8 +151,8 @@ class Scheduler:
         admitted = admit(entries)
         max_rows = window_rows = max(engine.pass_times)
         reading = [entry for entry in admitted if entry.n_pending]
-        # Half of the passes read the oldest prompt first, the other half the one with the fewest tokens left.  So
-        # neither a long prompt nor a stream of short ones holds up the others.
+        # Half of the passes read the oldest prompt first, and the other half the prompt with the fewest tokens left.
+        # So neither a long prompt nor a stream of short prompts holds up the others.
         if self._n_passes // 2 % 2:
             reading.sort(key=lambda entry: entry.n_pending)
         if reading:
@@ -181,7 +181,7 @@ class Scheduler:
             n_left -= entry.n_rows
 
     def _step(self, engine: Engine, entries: Sequence[Entry]) -> None:
-        """Run the forward.  If it fails, run each sequence alone, so that only the faulty ones fail."""
+        """Run the forward.  If it fails, run each sequence alone, so that only the faulty sequences fail."""
         try:
             answers = engine.step([entry.part for entry in entries if entry.part is not None])
         except Exception as error:
@@ -222,7 +222,7 @@ def share_rows(drafts: Sequence[Draft], pass_times: Mapping[int, float], max_row
     lengths = np.array([min(len(draft.token_ids), max(0, n_rows)) for draft in drafts], dtype=np.int64)
     chances = np.nan_to_num(np.array([draft.expected_acceptance for draft in drafts], np.float64)).clip(0.0, CERTAIN)
     if lengths.sum() > n_rows:
-        # Sort only the likeliest tokens: those above the highest threshold that enough tokens pass.
+        # Sort only the likeliest tokens, which are those above the highest threshold that enough tokens pass.
         with np.errstate(divide="ignore"):
             passing = np.minimum(np.floor(LADDER[:, None] / np.log(chances)), lengths).astype(np.int64)
         is_enough = passing.sum(axis=1) >= n_rows
@@ -240,7 +240,7 @@ def share_rows(drafts: Sequence[Draft], pass_times: Mapping[int, float], max_row
 
 def first_window(decoding: Decoding, pass_times: Mapping[int, float], n_used: int) -> Window:
     """Return the window of a sequence that reads the end of its prompt in this pass.  `n_used` rows of the pass are
-    taken."""
+    already taken."""
     sizes = {size - n_used: seconds for size, seconds in pass_times.items() if size > n_used}
     (n_drafted,) = share_rows([decoding.propose()], sizes, max(sizes))
     return decoding.window(n_drafted)
@@ -255,7 +255,7 @@ def whole_chunks(n_pending: int, n_left: int, grain: int) -> int:
 # -- one sequence at a time -------------------------------------------------------------------------------------------
 def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, None]) -> Generator[T]:
     """Run the passes that `task` asks for, without other sequences.  Yields all other items of `task`, and closes the
-    task at the end.  If the engine has no room because others hold it, the task gets the error Overloaded."""
+    task at the end.  If the engine has no room because others hold it, the error Overloaded is thrown into the task."""
     scheduler = Scheduler()
     outcome: Answer | None = None
     try:

@@ -1,4 +1,4 @@
-"""Decodes one sequence: propose a draft, let the target verify it, commit the accepted tokens, observe, repeat.
+"""Decodes one sequence: proposes a draft, lets the target verify it, commits the accepted tokens, observes, repeats.
 
 Decoding is lossless by construction: every committed token is the target's own choice after the tokens before it.  A
 draft only changes how many tokens one pass can commit.  This module knows token ids, not text.  `scheduler` runs the
@@ -86,8 +86,8 @@ class Decoding:
                 self.session.close()
 
     def admit(self) -> bool:
-        """Open a session unless there is one, and tell whether there is one now.  Raises ContextLimitExceeded: prompt
-        and output can never fit."""
+        """Open a session unless there is one, and tell whether there is one now.  Raises ContextLimitExceeded if the
+        prompt and the output can never fit."""
         if self.session is None:
             self.session = self.engine.open(self.prompt_ids, self.max_new_tokens, owner=self.owner)
             self.stats.prompt_tokens = len(self.prompt_ids)
@@ -97,7 +97,7 @@ class Decoding:
         return self.session is not None
 
     def propose(self) -> Draft:
-        """Return the drafter's proposal, cut to the sizes of a window and of the remaining output."""
+        """Return the drafter's proposal, cut to what fits into a window and into the remaining output."""
         started = time.perf_counter()
         limit = min(self.engine.max_draft, self.max_new_tokens - len(self.output_ids) - 1)
         draft = self.drafter.propose(self.output_ids, limit)
@@ -106,7 +106,7 @@ class Decoding:
         return self._draft
 
     def window(self, n_drafted: int) -> Window:
-        """Return the window of the next pass, with the first `n_drafted` tokens of the draft.  Raises EngineFailure:
+        """Return the window of the next pass, with the first `n_drafted` tokens of the draft.  Raises EngineFailure if
         the constraint does not give one mask for each choice of the window."""
         assert self.session is not None
         started = time.perf_counter()

@@ -1,8 +1,8 @@
 """Drafts by copying what the output is expected to repeat: the predicted merge, the original, the update.
 
 A cursor follows the output through one source.  After a rejection, all sources are searched for the longest suffix of
-the output.  A match near the output's position in its source counts more (docs/drafting.md).  A drafter decides how
-fast the output comes, never what it is.
+the output.  A match counts more if it is near the output's position in the source (docs/drafting.md).  A drafter
+decides how fast the output comes, never what it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from apply_service.drafting.lookup import MAX_MATCH, agreement
 from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftSource
 
 MIN_MATCH = 3
-"""The fewest agreeing tokens that make a match anywhere in a source.  If the merge was wrong, 3 gave 2-4% fewer
+"""At least this many tokens must agree for a match anywhere in a source.  If the merge was wrong, 3 gave 2-4% fewer
 rejections than 2 (docs/log.md)."""
 LONG_MATCH = 8
 """A match of this many tokens counts as long: it is almost sure."""
@@ -27,9 +27,10 @@ NEAR_TOKENS = 16
 BACKWARD_PENALTY = 3.0
 """The score that a match loses for going back in its source, because edits keep the order of the text."""
 TEXT_TAILS = (64, 32, 16, 8)
-"""If no suffix of tokens matches, this many last characters of the output are searched for, in this order."""
+"""If no suffix of tokens matches, the output's last characters are looked for instead: first 64 of them, then 32, and
+so on."""
 SETTLED_TOKENS = 32
-"""A cursor that has agreed for this many tokens counts as "followed", however it was found."""
+"""A cursor counts as "followed" once it has agreed for this many tokens, however it was found."""
 PRIORS: dict[str, Counts] = {
     "start predicted": (2500.0, 0.5),
     "start": (400.0, 1.0),
@@ -40,21 +41,22 @@ PRIORS: dict[str, Counts] = {
     "loose": (8.0, 1.0),
     "guess": (0.5, 2.0),
 }
-"""The prior of each kind of draft: accepted and rejected tokens.  The means were measured on mined edits (docs/log.md).
+"""The prior of each kind of draft: accepted and rejected tokens.  The means were measured on edits mined from commits
+(docs/log.md).
 
 The kind tells how the cursor was found.  "start": the output has only begun, so nothing was searched for.  "followed":
-the cursor has agreed for SETTLED_TOKENS.  "long" and "short": by many or few agreeing tokens.  "loose": by one token
-near by, by text, or by a line with another indentation.  "guess": nothing matched.  Kinds with "predicted" are for
-drafts from the predicted merge.
+the cursor has agreed for SETTLED_TOKENS.  "long" and "short": it was found by many or few agreeing tokens.  "loose": it
+was found by one token near by, by text, or by a line with a different indentation.  "guess": nothing matched.  Kinds
+with "predicted" are for drafts from the predicted merge.
 """
 
 MAX_REINDENTED_CHARS = 1500
 """How many characters of text are re-indented at a time: about one window."""
 KEPT_TOKENS = 16
 """A re-indented block ends before a run of this many tokens that the predicted merge copies from the original, because
-such text has the right indentation already."""
+such text already has the right indentation."""
 MAX_LINE_TOKENS = 12
-"""How many tokens at the end of the output are searched for the start of its last line."""
+"""The start of the output's last line is looked for in this many tokens at its end."""
 BLANKS = " \t"
 
 
@@ -65,8 +67,8 @@ def indentation_of(line: str) -> str:
 class Source:
     """A text to copy from.  The output has reached token `position` of it.
 
-    The predicted merge may wrongly leave out lines before that.  Then the output is farther back, but not before token
-    `earliest`.
+    The predicted merge may wrongly leave out lines before token `position`.  In that case the output is farther back,
+    but not before token `earliest`.
     """
 
     def __init__(self, given: DraftSource) -> None:
@@ -80,7 +82,8 @@ class Source:
         self.position = self.earliest = position
 
     def token_at(self, char: int) -> tuple[int, int]:
-        """Return the first token that starts at this character or after it, and the character at which it starts.
+        """Return the first token that starts at character `char` or after it, and the character at which the token
+        starts.
 
         A line end may be part of a token that starts before it.
         """
@@ -136,14 +139,15 @@ class Cursor:
             return at + len(last)
         for _ in above:
             at = text.find("\n", at) + 1 or len(text)
-        # The output's indentation of this line may differ from the source's.
+        # The indentation of this line in the output may differ from that in the source.
         line_end = text.find("\n", at) + 1 or len(text)
         content = last.lstrip(BLANKS)
         return at + len(indentation_of(text[at:line_end])) + len(content) if content else at
 
 
 def indented_anew(line: str, known: str, written: str) -> str:
-    """Return the line as the target will probably indent it, after it wrote the indentation `written` for `known`.
+    """Return the line as the target will probably indent it, given that the target wrote the indentation `written`
+    where the source has `known`.
 
     The indentation changes by the same number of characters.  If tabs become spaces or the reverse, it is scaled.
     """
@@ -196,7 +200,8 @@ class CopyDrafter(LearningDrafter):
         return self.draft(self._cursor.peek(limit), kind, name)
 
     def resume(self, tail: Sequence[int], limit: int) -> Sequence[int]:
-        """Return what follows these tokens in a source; empty if fewer than MIN_MATCH agree.  No position moves."""
+        """Return what follows the tokens `tail` in a source; empty if fewer than MIN_MATCH tokens agree.  No position
+        moves."""
         matches = [(*_best_match(one, tail[-MAX_MATCH:]), one) for one in self._sources.values()]
         _, place, n_tokens, source = max(matches, key=lambda match: match[0])
         return source.ids[place : place + limit].tolist() if n_tokens >= MIN_MATCH else []
@@ -237,7 +242,8 @@ class CopyDrafter(LearningDrafter):
 
     @cached_property
     def _kept(self) -> dict[str, np.ndarray]:
-        """Whether each token of the predicted merge is copied from a source: an array [n_predicted] per source."""
+        """For each source, an array [n_predicted] that tells whether each token of the predicted merge is copied from
+        it."""
         predicted, found = self._sources["predicted"].ids, {}
         for name, places in self._alignment.items():
             other, here = self._sources[name].ids, places[:-1]
@@ -247,14 +253,15 @@ class CopyDrafter(LearningDrafter):
         return found
 
     def _resume(self, cursor: Cursor, output_tail: Sequence[int]) -> Cursor | None:
-        """Return a cursor that continues the output's last line, if this differs from the source's only in indentation.
+        """Return a cursor that continues the output's last line, if that line differs from the source's line only in
+        its indentation.
 
-        None if anything else differs, or if the line can't be tokenised that way.  `output_tail`: the output's last
-        tokens.
+        The result is None if anything else differs, or if the line can't be tokenised that way.  `output_tail`: the
+        output's last tokens.
 
-        Models indent snippets at another depth or width than the file, and the predicted merge may keep that.  One
-        rejection shows how the target indents one line.  The lines after it are indented by the same shift, so that a
-        block costs one pass instead of one for each line.
+        Models indent snippets at a different depth or width than the file, and the predicted merge may keep that
+        indentation.  One rejection shows how the target indents one line.  The lines after it are indented by the same
+        shift, so that a block costs one pass instead of one for each line.
         """
         source, text = cursor.source, cursor.source.text
         _, newline, line = self._decode(output_tail[-MAX_LINE_TOKENS:]).rpartition("\n")
@@ -278,11 +285,11 @@ class CopyDrafter(LearningDrafter):
         return None
 
     def _shifted(self, source: Source, line: str, line_start: int, content: int, expected: str) -> Cursor | None:
-        """Return a cursor on the source's lines from `line_start` on, re-indented.  Their first line's text starts at
-        `content`.
+        """Return a cursor on the source's lines from `line_start` on, re-indented.  The text of the first line starts
+        at `content`.
 
-        The first line gets the indentation `expected`, and the others get the same shift.  The cursor stands behind
-        `line`, which the output has already.  None if no token ends there.
+        The first line gets the indentation `expected`, and the others get the same shift.  The cursor stands after
+        `line`, which the output already contains.  The result is None if no token ends there.
         """
         text, indentation = source.text, source.text[line_start:content]
         end = line_start + MAX_REINDENTED_CHARS

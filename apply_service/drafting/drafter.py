@@ -1,6 +1,6 @@
 """Names drafters, chains them, and learns how likely drafts are to be accepted.  The drafter `none` is here too.
 
-This is the one place that says which names are legal; pipeline, settings and `doctor` ask here.  A chain such as
+Only this module says which names are legal; pipeline, settings and `doctor` ask it.  A chain such as
 `merged_edit+suffix+draft_model` has at most one drafter of each kind.  The first kind copies from the sources, the
 second repeats earlier tokens, and the third writes new text.
 """
@@ -31,7 +31,7 @@ DRAFT_MODEL = "draft_model"
 CONSTRAINT = "constraint"
 """The source name of drafts that the constraint determines."""
 SURE = 0.9
-"""A chain asks its next drafter only if the first one expects a lower acceptance than this."""
+"""A chain asks its next drafter only if the first drafter expects a lower acceptance than this."""
 
 
 def drafter_names(*, has_draft_model: bool, head: str | None = None) -> Iterator[str]:
@@ -48,7 +48,7 @@ def check_drafter(name: str, *, has_draft_model: bool, head: str | None = None) 
 
     Raises:
         UnknownDrafter: there is no such drafter or chain; the error lists the drafters.
-        UnsupportedParameter: the drafter needs a draft model or a head, and this service was started without it.
+        UnsupportedParameter: the drafter needs a draft model or a head, but this service was started without it.
     """
     if name in drafter_names(has_draft_model=has_draft_model, head=head):
         return
@@ -90,8 +90,8 @@ def open_drafter(name: str, context: DraftContext, constraint: Constraint | None
 class NoDraft:
     """Drafts nothing.
 
-    With a padded engine, its output is the one that all drafters must reproduce.  With `TorchEngine.plain`, it is the
-    baseline of every speed-up.
+    With a padded engine, decoding with this drafter gives the output that all drafters must reproduce.  With
+    `TorchEngine.plain`, it is the baseline of every speed-up.
     """
 
     def __init__(self, context: DraftContext | None = None) -> None: ...
@@ -107,10 +107,10 @@ class NoDraft:
 
 
 class Chain:
-    """Takes the draft of `first` if it is sure enough, else whichever of the two drafts has more expected tokens.
+    """Takes the draft of `first` if that is sure enough, or else whichever of the two drafts has more expected tokens.
 
     So the second drafter writes only while the first has lost its place, and the first goes on as soon as it has found
-    it again.  Each drafter observes only its own drafts, because both see the whole output in `propose`.
+    its place again.  Each drafter observes only its own drafts, because both see the whole output in `propose`.
     """
 
     def __init__(self, first: Drafter, second: Drafter) -> None:
@@ -170,7 +170,7 @@ class Completed:
 
 # -- acceptance, learnt from what the target accepts -------------------------------------------------------------------
 PRIOR_TOKENS = 30.0
-"""A prior counts as at most this many tokens, so that what the target does soon outweighs it."""
+"""A prior counts as at most this many tokens, so that the target's decisions soon outweigh it."""
 KEPT = 0.95
 """Each draft multiplies the earlier counts of its kind by this, so that an estimate can both rise and fall."""
 
@@ -182,7 +182,7 @@ class LearningDrafter:
     """Base class of drafters that estimate, for each kind of draft, how likely a token is to be accepted.
 
     A kind is named for the source of the draft and for how surely it was found.  An estimate starts from the kind's
-    prior.  Then it follows what the same target makes of such drafts, in this request and in others
+    prior.  After that it follows how many tokens of such drafts the same target accepts, in this request and in others
     (`DraftContext.learnt`).  Short drafts count too when they are accepted, so a low estimate can recover.  `propose`
     of a subclass returns what `draft` makes.
     """
@@ -193,7 +193,7 @@ class LearningDrafter:
         self._drafted_kind = ""
 
     def expected(self, kind: str) -> float:
-        """Return the probability that a token of such a draft is accepted, if all tokens before it were."""
+        """Return the probability that a token of such a draft is accepted, if all tokens before it were accepted."""
         accepted, rejected = self._priors[kind]
         weight = min(1.0, PRIOR_TOKENS / (accepted + rejected))
         seen_accepted, seen_rejected = self._learnt.get(self._key(kind), (0.0, 0.0))
@@ -209,13 +209,13 @@ class LearningDrafter:
         return Draft(ids, self.expected(kind), source) if ids else EMPTY_DRAFT
 
     def begin(self, session: Session) -> None:
-        """Do nothing: these drafters need nothing of the target."""
+        """Do nothing: these drafters need nothing from the target."""
 
     def observe(self, verification: Verification) -> None:
-        """Count what the target made of the last draft.
+        """Count the tokens of the last draft that the target accepted and rejected.
 
-        The pass may have had room for only a part of it.  A draft that was cut counts as rejected only if the target
-        chose another token than the draft's next one.
+        The pass may have had room for only a part of the draft.  A draft that was cut counts as rejected only if the
+        target chose a token other than the draft's next one.
         """
         drafted, self._drafted = self._drafted, ()
         if drafted:
@@ -238,7 +238,8 @@ def expected_tokens(draft: Draft) -> float:
 
 
 def worthwhile_length(acceptance: float, least: float, limit: int) -> int:
-    """Return how many tokens to draft, so that each is reached and accepted with at least the probability `least`."""
+    """Return how many tokens to draft, so that each token is reached and accepted with at least the probability
+    `least`."""
     n_tokens, reached = 0, acceptance
     while n_tokens < limit and reached >= least:
         n_tokens, reached = n_tokens + 1, reached * acceptance

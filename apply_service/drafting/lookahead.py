@@ -3,7 +3,7 @@
 A pass over a rejected draft is not lost, because the target has also chosen a token after each rejected one.  These
 choices are guesses, and are often right some tokens later.  Each pass adds them to a table of n-grams, and the next
 draft is read from that table.  This is lookahead decoding (Fu et al. 2024) without its second branch: our window is one
-chain, and its tail does the Jacobi iteration.
+chain, and the window's tail does the Jacobi iteration.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from apply_service.drafting.drafter import Counts, LearningDrafter
 from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, Verification
 
 LONGEST = 3
-"""The most tokens by which the next token is looked up."""
+"""The next token is looked up by at most this many tokens before it."""
 N_DRAFTED = 12
-"""The most tokens of a draft.  The target's new guesses after the rejected ones become n-grams for the next pass."""
+"""A draft has at most this many tokens.  The target's new guesses after rejected tokens become n-grams for the next
+pass."""
 KIND = "lookahead"
 PRIORS: dict[str, Counts] = {f"{KIND} {n}": (float(n), 2.0) for n in range(LONGEST + 1)}
-"""The priors, by how many tokens matched when the draft's first token was looked up.  With 0 it is a mere guess."""
+"""The priors, by how many tokens matched when the draft's first token was looked up.  With 0, the draft is a mere
+guess."""
 
 
 class Lookahead(LearningDrafter):
     """Chains n-grams of this output and of the target's guesses.
 
-    If no n-gram fits, it drafts the last pass's guess, then the prompt's last tokens.  These need not be right, because
-    the target's choices after them are new guesses.
+    If no n-gram fits, it drafts the last pass's guess, then the prompt's last tokens.  These tokens need not be right,
+    because the target's choices after them are new guesses.
     """
 
     def __init__(self, context: DraftContext) -> None:
@@ -67,7 +69,8 @@ class Lookahead(LearningDrafter):
             self._next[tuple(text[-n:])] = token
 
     def _follow(self, text: Sequence[int]) -> tuple[int, int]:
-        """Return the length of the text's longest known suffix, and the token that followed it; (0, -1) if none is."""
+        """Return the length of the text's longest known suffix, and the token that followed it; (0, -1) if no suffix is
+        known."""
         for n in range(min(LONGEST, len(text)), 0, -1):
             if (token := self._next.get(tuple(text[-n:]))) is not None:
                 return n, token

@@ -1,5 +1,5 @@
-"""Drafts what followed the last tokens when they occurred before: in the output, the prompt, or earlier outputs for the
-same file."""
+"""Drafts what followed the last tokens where they occurred before: in the output, the prompt, or earlier outputs for
+the same file."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, TokenIds, 
 
 Positions = npt.NDArray[np.int64]
 MAX_MATCH = 32
-"""The most tokens of a match that are compared."""
+"""At most this many tokens of a match are compared."""
 LEAST_CHANCE = 0.005
 """A draft ends before a token that would be reached and accepted with less than this probability."""
 NGRAM_PRIORS = {"1": (2.0, 2.0), "2": (5.0, 1.0), "4": (8.0, 1.0), "8": (20.0, 1.0)}
-"""The priors by the length of the match, rounded down to a power of two.  The means were measured on mined edits
-(docs/log.md)."""
+"""The priors by the length of the match, rounded down to a power of two.  The means were measured on edits mined from
+commits (docs/log.md)."""
 SEVERAL = {"1": (0.4, 1.0), "2": (2.4, 1.6), "4": (2.8, 1.2), "8": (6.0, 1.0), "16": (12.0, 1.0), "32": (30.0, 1.0)}
 SOLE = {"1": (2.0, 1.3), "2": (6.5, 1.0), "4": (9.0, 1.0), "8": (14.0, 1.0), "16": (30.0, 1.0), "32": (50.0, 1.0)}
 SUFFIX_PRIORS = SEVERAL | {f"{length} sole": counts for length, counts in SOLE.items()}
@@ -27,10 +27,10 @@ SUFFIX_PRIORS = SEVERAL | {f"{length} sole": counts for length, counts in SOLE.i
 
 
 def agreement(ids: TokenIds, places: Positions, tail: Sequence[int], longest: int = MAX_MATCH) -> Positions:
-    """Return how many tokens up to and including each place agree with `tail`, at most `longest`.
+    """Return, for each place, how many tokens up to and including that place agree with `tail`, at most `longest`.
 
-    `places` [n_places]: every place of `tail[-1]` in `ids`.  They are narrowed token by token, without a loop over
-    `ids`.
+    `places` [n_places]: every place of `tail[-1]` in `ids`.  The places are narrowed token by token, without a loop
+    over `ids`.
     """
     lengths = np.ones(len(places), dtype=np.int64)
     rows = np.arange(len(places))
@@ -47,7 +47,7 @@ def agreement(ids: TokenIds, places: Positions, tail: Sequence[int], longest: in
 class LookupDrafter(LearningDrafter):
     """Base class of drafters that continue from an earlier place of the text's longest suffix.
 
-    The suffix has at most `longest` tokens.  Each subclass has its own `priors` of the lengths of matches.
+    The suffix has at most `longest` tokens.
     """
 
     longest: int
@@ -69,7 +69,8 @@ class LookupDrafter(LearningDrafter):
         raise NotImplementedError
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """Return the tokens from the chosen place on.  If the text ends there, they repeat, so a run can grow."""
+        """Return the tokens from the chosen place on.  If the text ends before the draft is full, the tokens repeat, so
+        a run can grow."""
         new = output_ids[self._n_known - self._n_before :]
         self._n_known += len(new)
         if self._n_known > len(self._ids):
@@ -92,7 +93,8 @@ class LookupDrafter(LearningDrafter):
 class PromptLookup(LookupDrafter):
     """Looks up an n-gram.
 
-    Copying goes forward, so it continues from the first match after the text copied last, or else from the last match.
+    Copying goes forward, so the draft continues from the first match after the text copied last, or else from the last
+    match.
     """
 
     longest = 8
@@ -113,11 +115,11 @@ class PromptLookup(LookupDrafter):
 
 
 class Suffix(LookupDrafter):
-    """Looks up a suffix, and continues from its last place.
+    """Looks up a suffix, and continues from the last place where it occurred.
 
     As in SuffixDecoding (Oliaro et al. 2024), the length of the draft depends on the length of the match and on the
-    tokens that have followed it.  Ours has no tree of all requests: it looks into this one and the file's earlier
-    outputs.
+    tokens that have followed it.  Unlike SuffixDecoding, this drafter has no tree of all requests: it looks into this
+    request and the file's earlier outputs.
     """
 
     longest = MAX_MATCH

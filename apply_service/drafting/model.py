@@ -1,9 +1,9 @@
 """Drafts with a smaller model that has the target's tokenizer.  The model writes in a session of its own.
 
-It chooses as the target does.  If the target samples, the model samples with the same noise: it depends only on seed,
-position and token.  The model's cache holds the prompt, the part of the output that it has read, and its own last
-draft.  A rejected draft is forgotten by rewinding.  The first `propose` opens the session and reads the prompt, so a
-chain spends nothing on the model as long as its other drafters are sure.
+The model chooses as the target does.  If the target samples, the model samples with the same noise, which depends only
+on seed, position and token.  The model's cache holds the prompt, the part of the output that it has read, and its own
+last draft.  A rejected draft is forgotten by rewinding.  The first `propose` opens the session and reads the prompt, so
+a chain spends nothing on the model as long as its other drafters are sure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from apply_service.errors import ContextLimitExceeded
 from apply_service.protocols import DraftContext, Prefill, Session, TokenSet, Window
 
 MAX_DRAFTED = 16
-"""The most tokens of a draft, each of which costs a pass of the draft model."""
+"""A draft has at most this many tokens, because each costs a pass of the draft model."""
 LEAST_CHANCE = 0.3
 """A draft ends before a token that would be reached and accepted with less than this probability."""
 
@@ -26,7 +26,7 @@ LEAST_CHANCE = 0.3
 class DraftModel(WritingDrafter):
     """Drafts what the draft model writes.
 
-    If that model has no room for the sequence, nothing is drafted: the answer is the same, but comes later.
+    If that model has no room for the sequence, nothing is drafted: the answer stays the same, but comes later.
     """
 
     def __init__(self, context: DraftContext) -> None:
@@ -37,7 +37,8 @@ class DraftModel(WritingDrafter):
         self._session: Session | None = None
         self._is_closed = False
         self._cached: list[int] = []
-        """The cached tokens from the prompt's last one on.  The first `_n_settled` are those of prompt and output."""
+        """The cached tokens from the prompt's last token on.  The first `_n_settled` belong to the prompt and the
+        output."""
         self._n_settled = 0
 
     def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
@@ -46,14 +47,15 @@ class DraftModel(WritingDrafter):
             try:
                 self._session = self._model.engine.open(context.prompt_ids, context.max_new_tokens + MAX_DRAFTED)
             except ContextLimitExceeded:
-                self._is_closed = True  # its context is shorter than the target's
+                self._is_closed = True  # the model's context is shorter than the target's
         if self._session is None:
             return
         session, engine = self._session, self._model.engine
         longest = max(engine.pass_times) // engine.prefill_grain * engine.prefill_grain
         while session.n_pending:
             engine.step([Prefill(session, min(longest, session.n_pending))])
-        # Forget cached tokens that the output lacks.  Then read the tokens that the cache lacks, at least the last one.
+        # Forget cached tokens that the output lacks.  Then read the tokens that the cache lacks, at least the last
+        # token.
         written = [self._context.prompt_ids[-1], *output_ids]
         n_kept = self._n_settled
         while n_kept < min(len(self._cached), len(written) - 1) and self._cached[n_kept] == written[n_kept]:
@@ -79,7 +81,7 @@ class DraftModel(WritingDrafter):
     def _read(self, session: Session, token_ids: Sequence[int]) -> int:
         """Read `token_ids` into the cache, and return the model's choice after the last one.
 
-        The tokens are drafts in windows, and a mask for each forces the model to choose it.
+        The tokens are sent as drafts in windows, and a mask for each token forces the model to choose it.
         """
         n_window = self._model.engine.max_draft + 1
         choice = -1

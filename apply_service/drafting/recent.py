@@ -1,7 +1,7 @@
-"""Keeps what a target has written lately, because the same edit or a similar one brings much of it again.
+"""Keeps what a target has written lately, because the same edit or a similar one repeats much of that text.
 
-The outputs are kept apart by caller (the API key) and file.  So a caller can't learn from drafts, or from their timing,
-what others have sent.
+The outputs are kept apart by caller (the API key) and file.  So neither drafts nor their timing show a caller what
+others have sent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 OUTPUTS_PER_FILE = 3
 MAX_TOKENS = 2**19
-"""The most tokens of all outputs together; they take 4 MiB."""
+"""All outputs together have at most this many tokens, which take 4 MiB."""
 
 
 class RecentOutputs:
@@ -27,7 +27,7 @@ class RecentOutputs:
         return self._outputs.get((owner, path or ""), ())
 
     def keep(self, owner: str, path: str | None, output_ids: Sequence[int]) -> None:
-        """Add an output as the last one.  If it is there already, it moves to the end."""
+        """Add an output as the last one.  If it is already there, it moves to the end."""
         key, ids = (owner, path or ""), tuple(output_ids)
         before = self._outputs.pop(key, ())
         kept = (*(one for one in before if one != ids), ids)[-OUTPUTS_PER_FILE:]

@@ -20,8 +20,8 @@ WRITTEN_PRIOR: Counts = (4.0, 1.0)
 class WritingDrafter(LearningDrafter):
     """Base class of drafters that draft what their `write` yields, under the name `kind`.
 
-    At most `most` tokens are written.  Writing ends before a token that would be reached and accepted with less than
-    the probability `least`, which is about the share of a target's pass that one token costs.  As soon as the written
+    At most `most` tokens are written.  Writing ends before a token that would be reached and accepted with a
+    probability below `least`.  That is about the share of a target's pass that one token costs.  As soon as the written
     tokens lead back into a source, the rest of the draft is copied from there.
     """
 
@@ -36,7 +36,7 @@ class WritingDrafter(LearningDrafter):
         n_tokens = worthwhile_length(self.expected(self._kind), self._least, min(limit, self._most))
         drafted: list[int] = []
         copied: Sequence[int] = ()
-        # At least one token is drafted: otherwise the estimate could never rise again.
+        # At least one token is drafted, because otherwise the estimate could never rise again.
         for token in islice(self.write(output_ids, max(1, n_tokens)), max(1, n_tokens)):
             drafted.append(token)
             tail = [*output_ids[-MAX_MATCH:], *drafted]
@@ -53,7 +53,7 @@ class WritingDrafter(LearningDrafter):
 class HeadDrafter(WritingDrafter):
     """Drafts what the head of the target's engine writes, once the prompt is read.
 
-    Raises UnsupportedParameter: the target has no head.
+    Raises UnsupportedParameter if the target has no head.
     """
 
     def __init__(self, context: DraftContext) -> None:

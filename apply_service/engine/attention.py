@@ -29,7 +29,7 @@ AttentionSetting = Literal["auto", "sdpa", "triton"]
 
 
 def register() -> str:
-    """Register `attend` with transformers.  Returns the name for `attn_implementation`.
+    """Register `attend` with transformers, and return the name for `attn_implementation`.
 
     No mask function is registered, so the library makes no mask.  Making one would wait for the device, and a captured
     pass must not wait.
@@ -45,7 +45,7 @@ def attend(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attention_mask: torch.Tensor | None,  # noqa: ARG001  the interface passes it; ours is in the pass
+    attention_mask: torch.Tensor | None,  # noqa: ARG001  the interface passes it; our mask is in the pass
     *,
     apply_pass: PackedPass | KernelPass,
     scaling: float | None = None,
@@ -54,10 +54,10 @@ def attend(
     s_aux: torch.Tensor | None = None,
     **_unused: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Return the attention [1, n_rows, n_heads, d] and None, as the interface wants.
+    """Return the attention [1, n_rows, n_heads, d] and None, as the interface demands.
 
     `query` is [1, n_heads, n_rows, d]; `key` and `value` are [1, n_kv_heads, n_rows, d].  Rows of padding become zeros.
-    Raises NotImplementedError: the model has attention sinks.
+    Raises NotImplementedError if the model has attention sinks.
     """
     if s_aux is not None:
         raise NotImplementedError("attention sinks")
@@ -118,8 +118,8 @@ class PackedPass:
         return out
 
     def _mask(self, index: int, sliding_window: int | None, group: int) -> torch.Tensor | None:
-        """Return the additive mask [group * n_padded, n_keys] of one segment, which is made once in a pass.  None if a
-        single row sees every key."""
+        """Return the additive mask [group * n_padded, n_keys] of one segment, which is made once in a pass.  The result
+        is None if a single row sees every key."""
         segment = self.segments[index]
         if sliding_window is not None and sliding_window >= segment.n_keys:
             sliding_window = None
@@ -145,8 +145,8 @@ class TileShape:
     """The amount of work of one program of the kernel.
 
     A program handles `rows` rows of queries: tokens times the `group` heads that share a KV head.  It goes through a
-    range of `split` absolute positions, `keys` keys at a time.  Other values may change bits, so an engine has only
-    one shape.
+    range of `split` absolute positions, `keys` keys at a time.  Other values may change the results bitwise, so an
+    engine has only one shape.
     """
 
     rows: int = 64
@@ -158,8 +158,8 @@ class TileShape:
 
     @classmethod
     def for_model(cls, head_dim: int, group: int, dtype: torch.dtype, *, split: int = 512) -> TileShape:
-        """Return a tile that fits into registers and shared memory.  It has the number of rows that the tensor cores of
-        a warp group take at once.  In float32, which does not use these cores, it has fewer rows."""
+        """Return a tile that fits into registers and shared memory.  It has as many rows as the tensor cores of a warp
+        group take at once.  In float32, which does not use these cores, it has fewer rows."""
         rows, keys, warps = (64, 64, 4) if dtype.itemsize == 2 else (16, 32, 4)
         if head_dim > 128:
             keys, warps = keys // 2, 8
@@ -173,7 +173,7 @@ class TileShape:
 
     def least_tiles(self, n_rows: int) -> int:
         """Return the number of tiles of a pass if all its rows belong to one session.  No pass of `n_rows` rows has
-        fewer."""
+        fewer tiles."""
         return -(-n_rows // (self.rows // self.group))
 
     def cut(self, first_row: int, n_rows: int, first_slot: int) -> list[tuple[int, int, int]]:
@@ -186,8 +186,8 @@ class Places(NamedTuple):
     """The places of the rows of a pass, on the device.
 
     `positions` [n_rows] int64.  `slots` [n_rows] int64, -1 for padding.  `tiles` [n_tiles, 3] int64: the first row, the
-    number of rows (0: an empty tile) and the session's first slot.  `n_splits`: at least the number of splits up to the
-    last position.
+    number of rows (0 for an empty tile) and the session's first slot.  `n_splits`: at least the number of splits up to
+    the last position.
     """
 
     positions: torch.Tensor
@@ -198,7 +198,7 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The kernels of `triton_attention` and `triton_kernels`.  Tests replace them by plain PyTorch."""
+    """The kernels of `triton_attention` and `triton_kernels`.  Tests replace them with plain PyTorch."""
 
     store: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], None]
     attend_slots: Callable[..., torch.Tensor]
@@ -227,7 +227,7 @@ class KernelPass:
 
 def find_kernels(setting: AttentionSetting, device: torch.device) -> tuple[Kernels | None, str]:
     """Return the kernels for `setting` on `device` and an empty text, or None and the reason for using PyTorch's
-    attention.  Raises MissingDependency: the setting demands the kernels, but they can't run here."""
+    attention.  Raises MissingDependency if the setting demands the kernels, but they can't run here."""
     if setting == "sdpa":
         return None, "attention is set to sdpa"
     is_interpreted = device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
@@ -240,7 +240,7 @@ def find_kernels(setting: AttentionSetting, device: torch.device) -> tuple[Kerne
     else:
         lack = f"{device.type} has no Triton"
     if not lack:
-        # At import, TRITON_INTERPRET decides whether they are interpreted.
+        # At import, TRITON_INTERPRET decides whether the kernels are interpreted.
         attention = importlib.import_module("apply_service.engine.triton_attention")
         others = importlib.import_module("apply_service.engine.triton_kernels")
         return Kernels(attention.store, attention.attend_slots, others.choose_best), ""
@@ -257,16 +257,16 @@ def fix_frequencies(model: Any, context_limit: int) -> None:
     admits.  A second call does nothing.
 
     The library chooses the frequencies in each forward, by the largest position.  So in a packed pass, a long sequence
-    would change the frequencies of a short one.  And a sequence that grows past the limit for short ones would have
-    both kinds in its cache.  `dynamic` frequencies need no fixing: they change only past the context limit, and no
-    sequence gets there.
+    would change the frequencies of a short one.  And if a sequence grew past the limit for short sequences, its cache
+    would mix both kinds of frequencies.  `dynamic` frequencies need no fixing: they change only past the context limit,
+    and no sequence gets there.
     """
     for module in model.modules():
         kind = getattr(module, "rope_type", None)
         kinds = kind if isinstance(kind, dict) else {None: kind}
         changing = [name for name, one in kinds.items() if one == "longrope"]
         for name in changing:
-            # The module chooses by the largest position, so show it the largest one that is possible.
+            # The module chooses by the largest position, so show it the largest possible position.
             device = next(module.buffers()).device
             positions = torch.tensor([[context_limit - 1]], device=device)
             module(torch.zeros(1, device=device), positions, **({} if name is None else {"layer_type": name}))

@@ -1,8 +1,8 @@
-"""Replaces `nn.Linear` by layers with weights of 8 bits (`fp8`, `int8`).
+"""Replaces `nn.Linear` with layers that have weights of 8 bits (`fp8`, `int8`).
 
 Each row has its own scale, computed from its largest magnitude.  A row of a product depends only on the same row of the
-input, so it has the same bits beside any other rows.  Without CUDA, both formats are emulated in float32, with exact
-products and the same scales.  The emulation is for tests and for trying a model, and is not fast.
+input, so its values are bitwise the same beside any other rows.  Without CUDA, both formats are emulated in float32,
+with exact products and the same scales.  The emulation is for tests and for trying a model, and is not fast.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ LEAST_SCALE = 1e-12
 SIZE_GRAIN = 16
 """Rows and columns of an fp8 matrix must be multiples of this (`torch._scaled_mm`)."""
 ROW_GRAIN = 32
-"""Activations are padded to a multiple of this many rows.  The library may have no kernel for odd counts, and its
+"""Activations are padded to a multiple of this many rows.  The library may have no kernel for other counts, and its
 kernels are slow for fewer rows."""
 PROBED_ROWS = (32, 64, 96, 128, 160, 192, 224, 256, 288, 512, 1024, 4096)
 
 ScaleWay = Literal["within", "after"]
-"""Where the scales are applied: `within` the library's fp8 product, or `after` it by a kernel of ours."""
+"""Where the scales are applied: `within` the library's fp8 product, or `after` the product by our own kernel."""
 
 log = logging.getLogger(__name__)
 _ways: dict[tuple[int, int, torch.device], ScaleWay] = {}
@@ -47,7 +47,8 @@ def quantise_rows(x: torch.Tensor, number_format: Format) -> ScaledRows:
     of NaN."""
     limit = LIMITS[number_format]
     exact = x.float()
-    # A tensor, because CUDA multiplies by the rounded inverse of a Python number, and that gives other bits.
+    # The divisor is a tensor, because CUDA multiplies by the rounded inverse of a Python number, which gives other
+    # bits.
     divisor = torch.full((), limit, device=x.device)
     scales = (exact.abs().amax(dim=-1, keepdim=True) / divisor).clamp(min=LEAST_SCALE)
     scaled = (exact / scales).clamp(-limit, limit)
@@ -57,17 +58,18 @@ def quantise_rows(x: torch.Tensor, number_format: Format) -> ScaledRows:
 
 
 def quantise_in_parts(x: torch.Tensor, number_format: Format) -> ScaledRows:
-    """Do as `quantise_rows` does, but a few rows at a time: beside a large matrix there may be little free memory."""
+    """Do the same as `quantise_rows`, but a few rows at a time: beside a large matrix there may be little free
+    memory."""
     parts = [quantise_rows(rows, number_format) for rows in torch.split(x, PART_ROWS)]
     return ScaledRows(torch.cat([part.values for part in parts]), torch.cat([part.scales for part in parts]))
 
 
 class EightBitLinear(nn.Module):
-    """A linear layer with `values` [n_out, n_in], `scales` [n_out, 1] float32 and, if there is one, `bias` [n_out].
-    None of them is trainable.
+    """A linear layer with `values` [n_out, n_in], `scales` [n_out, 1] float32 and perhaps a `bias` [n_out]. None of
+    these is trainable.
 
     In `fp8` the activations are e4m3 too, and their scales are computed in the pass.  `way` tells where CUDA applies
-    the scales; it is None on other devices.  In `int8` the activations keep their type.
+    the scales; on other devices `way` is None.  In `int8` the activations keep their type.
     """
 
     def __init__(self, linear: nn.Linear, number_format: Format) -> None:
@@ -110,12 +112,12 @@ def can_be(linear: nn.Linear, number_format: Format) -> bool:
 
 # -- fp8 products on CUDA ----------------------------------------------------------------------------------------------
 def find_way(values: torch.Tensor) -> ScaleWay:
-    """Return where scales are applied for fp8 weights of this size [n_out, n_columns] on their device.  Each size is
-    tried once, before any pass is captured.
+    """Return where scales are applied for fp8 weights of the size of `values` [n_out, n_columns] on their device.  Each
+    size is tried once, before any pass is captured.
 
     Scales within the product are faster.  But on Hopper, cuBLAS refuses them for a few long rows, as in the down
     projection of a 70B model (`CUBLAS_STATUS_NOT_SUPPORTED`; pytorch/ao issue 4582).  A matrix has one way for all row
-    counts, so that a row has the same bits in all passes.
+    counts, so that a row's results are bitwise the same in all passes.
     """
     key = (*values.shape, values.device)
     if key not in _ways:

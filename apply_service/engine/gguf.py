@@ -25,17 +25,18 @@ from apply_service.models.hub import first_line
 
 MAGIC = b"GGUF"
 PLAIN = {"F32": torch.float32, "F16": torch.float16}
-"""Number formats that the folder keeps.  All others become bfloat16."""
+"""Number formats that the folder keeps.  All other formats become bfloat16."""
 OLDEST_TRANSFORMERS = Version("5.23")
 """Earlier versions read some weights and the end of a turn wrongly."""
 
 
 def unpacked(path: Path, parent: Path) -> Path:
-    """Return the folder below `parent` with the model of the GGUF file `path`.  Unpacks the file if there is none.
+    """Return the folder below `parent` with the model of the GGUF file `path`.  Unpacks the file if there is no such
+    folder.
 
     Raises:
         MissingDependency: the extra `gguf` is not installed.
-        ModelNotLoadable: the file is damaged, is no GGUF, or has an unknown quantisation or architecture.
+        ModelNotLoadable: the file is damaged, is not a GGUF, or has an unknown quantisation or architecture.
         ModelTooLarge: memory or disk are too small for the unpacked weights.
     """
     status = path.stat()
@@ -66,7 +67,7 @@ def unpacked(path: Path, parent: Path) -> Path:
     dtype = PLAIN.get("".join(matrix_kinds), torch.bfloat16)
     n_weights = [int(tensor.n_elements) for tensor in tensors]
     needed = sum(n_weights) * dtype.itemsize
-    # One tensor at a time also has two copies in float32.
+    # One tensor at a time also takes memory for two copies in float32.
     refuse_too_large(str(path), needed + 8 * max(n_weights, default=0), free_bytes(torch.device("cpu")))
     parent.mkdir(parents=True, exist_ok=True)
     refuse_too_large(str(path), needed, shutil.disk_usage(parent).free, what="disk")
@@ -102,7 +103,7 @@ def _convert(path: Path, made: Path, dtype: torch.dtype, plain: Any) -> None:
 
 
 def _refuse_unknown(gguf: Any, kinds: Iterable[Any], path: Path) -> None:
-    """Raises ModelNotLoadable: one of the quantisations `kinds` can't be unpacked."""
+    """Raise ModelNotLoadable if one of the quantisations `kinds` can't be unpacked."""
     for kind in kinds:
         n_bytes = gguf.GGML_QUANT_SIZES[kind][1]
         try:

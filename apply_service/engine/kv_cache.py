@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 ALIGNMENT_BYTES = 64
 PREFILL_GRAIN = 64
-"""Prompts are read and kept in whole chunks of this many tokens, but at most half of the largest pass."""
+"""Prompts are read and kept in whole chunks of this many tokens, or of half as many as the largest pass holds if that
+is fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class KVShape:
-    """The sizes of the keys and values of one token.  `device` None: NumPy holds them."""
+    """The sizes of the keys and values of one token.  If `device` is None, NumPy holds the keys and values."""
 
     n_layers: int
     n_kv_heads: int
@@ -65,7 +66,8 @@ class SlotPool:
         """Hidden states of the tokens [n_slots + 1, width] if a draft head needs them.  The last row is for padding."""
         self._free = [(0, n_slots)]
         self.make_room: Callable[[int], bool] = lambda _n_slots: False
-        """Is called if no range of this many slots is free.  Returns whether one is free afterwards."""
+        """`take` calls this with a number of slots if no free range is that long.  It returns whether there is such a
+        range afterwards."""
 
     def keep_states(self, width: int) -> None:
         """Allocate hidden states of `width` numbers for each slot."""
@@ -82,7 +84,8 @@ class SlotPool:
         return sum(stop - start for start, stop in self._free)
 
     def take(self, n_slots: int) -> range | None:
-        """Take the first free range of `n_slots` slots.  Returns None if there is none and `make_room` makes none."""
+        """Take the first free range of `n_slots` slots.  The result is None if there is none and `make_room` makes
+        none."""
         slots = self.find(n_slots)
         if slots is None and self.make_room(n_slots):
             slots = self.find(n_slots)
@@ -97,8 +100,8 @@ class SlotPool:
         return next((range(start, start + n_slots) for start, stop in free if stop - start >= n_slots), None)
 
     def give_back(self, slots: range) -> None:
-        """Free a range that `take` returned, or a part of it.  Raises EngineFailure: some of its slots are free already
-        or do not exist.  Then nothing has changed."""
+        """Free a range that `take` returned, or a part of it.  Raises EngineFailure if some of its slots are already
+        free or do not exist.  In that case nothing is changed."""
         if not slots:
             return
         bounds = [slots.start, slots.stop]
@@ -165,8 +168,8 @@ class PrefixCache:
 
     An owner (the caller's API key) gets only prompts of its own, so that timing does not show what others have sent.
     Prompts stay in the slots of ended sessions, cut to whole chunks of `grain` tokens.  Together they hold at most
-    `max_slots` slots; with 0, nothing is kept.  The least recently used prompt is dropped first, also to make room if
-    the pool is full.
+    `max_slots` slots; with 0, nothing is kept.  The least recently used prompt is dropped first, both to keep this
+    limit and to make room when the pool is full.
     """
 
     def __init__(self, pool: SlotPool, *, grain: int, max_slots: int) -> None:
@@ -205,7 +208,7 @@ class PrefixCache:
 
     def keep(self, owner: str, prompt_ids: Sequence[int], slots: range) -> None:
         """Keep the `slots` of an ended session that hold whole chunks of `prompt_ids`, as far as the limit allows.
-        Gives back the other slots, or all slots if these chunks are kept already."""
+        Gives back the other slots, or all slots if these chunks are already kept."""
         digests = tuple(self._digests(owner, prompt_ids))[: self._max_chunks]
         known = self._by_digest.get(digests[-1], []) if digests else []
         if known:
@@ -228,8 +231,8 @@ class PrefixCache:
     def make_room(self, n_slots: int) -> bool:
         """Free prompts so that the pool has a free range of `n_slots` slots.  Returns whether it has one.
 
-        Among the least recently used prompts, it finds the fewest that would open such a range.  Of these, it frees the
-        prompts that lie in the range.
+        Starting with the least recently used prompt, it finds the fewest prompts whose removal would open such a range.
+        Of these, it frees the prompts that lie in the range.
         """
         prompts, ranges = list(self._prompts.values()), self.ranges
         n_freed = bisect_left(
@@ -253,7 +256,8 @@ class PrefixCache:
         self._pool.give_back(prompt.slots)
 
     def _digests(self, owner: str, ids: Sequence[int]) -> Iterator[bytes]:
-        """Yield a digest for each whole chunk, of the owner and of all tokens up to the end of the chunk."""
+        """Yield one digest for each whole chunk: a digest of the owner and of all tokens up to the end of that
+        chunk."""
         running = blake2b(key=blake2b(owner.encode()).digest(), digest_size=16)
         array = np.asarray(ids, dtype=np.int64)
         for end in range(self._grain, len(array) + 1, self._grain):
@@ -280,8 +284,8 @@ class SlotEngine:
         prefix_cache_bytes: int,
         pool: SlotPool | None = None,
     ) -> None:
-        """`pass_times`: the relative time of a pass by its number of rows.  `key_grain`: a session has a multiple of
-        this many slots.  `pool`: the slots of another engine, to share them."""
+        """Make the pool and the prefix cache.  `pass_times`: the relative time of a pass by its number of rows.
+        `key_grain`: a session has a multiple of this many slots.  `pool`: the slots of another engine, to be shared."""
         self.context_limit = context_limit
         self.pass_times = pass_times
         self.max_draft = max(pass_times) - 1
@@ -298,7 +302,7 @@ class SlotEngine:
         if slots is None:
             return None
         if not self.attends_in_blocks and self.determinism == "bitwise":
-            owner = f"{len(slots)} {owner}"  # bits are equal only between sessions of the same size
+            owner = f"{len(slots)} {owner}"  # results are bitwise equal only between sessions of the same size
         n_cached = self.prefix_cache.restore(owner, prompt_ids, slots)
         return Session(prompt_ids, slots, owner=owner, n_cached=n_cached, release=self._release)
 
@@ -320,8 +324,8 @@ class SlotEngine:
                 session.cleared = end
 
     def check_integrity(self) -> None:
-        """Check that every slot is either free or in the prefix cache, while no session is open.  Raises EngineFailure:
-        a slot is neither, or both."""
+        """Check that every slot is either free or in the prefix cache, while no session is open.  Raises EngineFailure
+        if a slot is neither, or both."""
         n_held = self.pool.n_slots - self.pool.n_free
         n_kept, ranges = self.prefix_cache.n_slots, self.prefix_cache.ranges
         if n_held != n_kept or self.pool.find(self.pool.n_slots, ranges) is None:
@@ -333,8 +337,9 @@ class SlotEngine:
 
 
 def settle(parts: Sequence[Part], found: Iterable[Verification]) -> list[Verification | None]:
-    """Advance the sessions of a pass, and return an answer for each part: that of `found` for a window, None for a
-    chunk of a prompt.  Raises EngineFailure: a probability is not a number.  Then no session has advanced."""
+    """Advance the sessions of a pass, and return an answer for each part: the next one from `found` for a window, None
+    for a chunk of a prompt.  Raises EngineFailure if a probability is not a number; in that case no session has
+    advanced."""
     rest = iter(found)
     answers = [next(rest) if isinstance(part, Window) else None for part in parts]
     for part, answer in zip(parts, answers, strict=True):
@@ -354,8 +359,8 @@ def round_up(n: int, grain: int) -> int:
 
 
 def refuse_over_limit(n_prompt: int, max_new_tokens: int, limit: int, remedy: str | None = None) -> None:
-    """Raises ContextLimitExceeded: prompt and new tokens exceed `limit`.  `remedy` is given if something else than the
-    model sets the limit."""
+    """Raise ContextLimitExceeded if prompt and new tokens exceed `limit`.  `remedy` is given if something other than
+    the model sets the limit."""
     if n_prompt + max_new_tokens > limit:
         raise ContextLimitExceeded(
             f"{n_prompt} prompt tokens and up to {max_new_tokens} new ones exceed the context limit"

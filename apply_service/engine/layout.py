@@ -20,7 +20,7 @@ class Segment(NamedTuple):
     """One session's rows in a pass.
 
     The first row has the absolute position `position`, and position 0 has the slot `first_slot`.  Attention reads
-    `n_keys` slots.  PyTorch's attention gets `n_padded` query rows: the last row is repeated.
+    `n_keys` slots.  PyTorch's attention gets `n_padded` query rows; for that, the last row is repeated.
     """
 
     first_row: int
@@ -35,8 +35,8 @@ class WindowRows(NamedTuple):
     """The rows of one window that go through the head, and how they choose.
 
     They are the rows from `first` to `first + n_rows` of the head.  `position`: the absolute position of the window's
-    first choice.  `places[i]`: the choice of the window that row i makes; None: the rows make all choices in order.
-    `allowed[i]`: the ids that row i may choose; None or no entry allows all.
+    first choice.  `places[i]`: the choice of the window that row i makes.  If `places` is None, the rows make all
+    choices in order.  `allowed[i]`: the ids that row i may choose; None or no entry allows all ids.
     """
 
     first: int
@@ -61,7 +61,7 @@ class WindowRows(NamedTuple):
         """Return the target's decision on `window`, from the choices and log probabilities of all rows of the head.
 
         A draft token is accepted if it equals the target's choice and all draft tokens before it are accepted.  This is
-        exact, because a choice depends only on the tokens before it.  If the target is not asked for a choice, the
+        exact, because a choice depends only on the tokens before it.  If the target is not asked for a choice, that
         choice is the only token that the mask allows.
         """
         rows = slice(self.first, self.first + self.n_rows)
@@ -104,7 +104,7 @@ class Layout(NamedTuple):
 
 
 def asked_places(window: Window) -> list[int] | None:
-    """Return the indices of the choices of a window that the target is asked for; None means all."""
+    """Return the indices of the choices in a window that the target is asked for; None means all choices."""
     if window.allowed is None:
         return None
     asked = window.asked
@@ -126,7 +126,7 @@ def pack(
     `n_keys(session, end)`: the number of slots that attention reads for a segment that ends at position `end`.
     `query_grain`: attention pads the query rows of a segment to a multiple of this.
 
-    Raises EngineFailure: a part reaches beyond its slots or the vocabulary, has fewer tokens than rows, belongs to a
+    Raises EngineFailure if a part reaches beyond its slots or the vocabulary, has fewer tokens than rows, belongs to a
     closed session, or shares its session with another part.  Such a part would write into slots of other sessions, or
     make the device fail.
     """

@@ -66,17 +66,17 @@ def plan_memory(
     **_options: Any,
 ) -> MemoryPlan:
     """Return the plan of an engine with at most `n_rows` rows in a pass.  `model` is on the meta device, or still on
-    the CPU.  `free` None: ask the device.  Other options of the engine take no memory.
+    the CPU.  If `free` is None, the device is asked.  Other options of the engine take no memory.
 
-    There are slots for at least one full context.  On the CPU, two things do not count: weights that are there already,
-    and slots, because their pages take memory only when they are first touched.
+    There are slots for at least one full context.  On the CPU, two things do not count: weights that are already there,
+    and slots, because the pages of slots take memory only when they are first touched.
     """
     config = model.config.get_text_config()
     dtype, where = next(model.parameters()).dtype, next(model.parameters()).device
     shape = KVShape.of(config, dtype, device)
     is_cuda = device.type == "cuda"
-    # At most, a row of a pass holds its logits, two copies of them in float32, and the states of one layer.  The widest
-    # states are those of the feed-forward.  They include a product in float32 if fp8 is scaled afterwards.
+    # At most, a row of a pass holds its logits, two copies of the logits in float32, and the states of one layer.  The
+    # feed-forward has the widest states.  These include a product in float32 if fp8 is scaled afterwards.
     inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
     row_bytes = config.vocab_size * (dtype.itemsize + 8) + 8 * (config.hidden_size + inner) * dtype.itemsize
     if is_cuda and attention != "sdpa":
@@ -95,8 +95,8 @@ def plan_memory(
 
 
 def refuse_plan(plan: MemoryPlan, name: str) -> None:
-    """Raises ModelTooLarge: the plan does not fit.  The error names the needed and the free bytes, and ways to need
-    fewer."""
+    """Raise ModelTooLarge if the plan does not fit.  The error names the needed and the free bytes, and ways to need
+    fewer bytes."""
     if plan.fits:
         return
     parts = {
@@ -118,7 +118,7 @@ def refuse_plan(plan: MemoryPlan, name: str) -> None:
 
 
 def refuse_too_large(name: str, needed: float, free: float, *, what: str = "memory") -> None:
-    """Raises ModelTooLarge: weights of `needed` bytes do not fit into the `free` bytes of `what`."""
+    """Raise ModelTooLarge if weights of `needed` bytes do not fit into the `free` bytes of `what`."""
     if needed > FITTING * free:
         remedy = f"free {what}, use a smaller model" + (", or --dtype bfloat16" if what == "memory" else "")
         raise _too_large(f"the weights of {name} do not fit into the free {what}", needed, free, remedy)
@@ -132,7 +132,7 @@ def _too_large(message: str, needed: float, free: float, remedy: str) -> ModelTo
 
 def n_stored_weights(directory: Path) -> int:
     """Return the number of weights in the safetensors files of a folder.  Reads only their headers.  Raises
-    SafetensorError, OSError: a file is damaged."""
+    SafetensorError or OSError if a file is damaged."""
     total = 0
     for path in directory.glob("*.safetensors"):
         with safe_open(path, "numpy") as file:

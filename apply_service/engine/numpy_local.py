@@ -1,11 +1,13 @@
 """Runs the embedded model with NumPy alone, so that a plain install needs no torch.
 
 Every product is made in tiles of a few rows, and attention reads keys in blocks of `KEY_BLOCK`.  So the library always
-multiplies the same shapes, and a row has the same bits whatever else is in its pass.  Then drafts, other sequences and
-the prefix cache can't change a choice.  `find_determinism` checks on this machine whether that is true.
+multiplies the same shapes, and a row's results are bitwise the same whatever else is in its pass.  Then drafts, other
+sequences and the prefix cache can't change a choice.  `find_determinism` checks on this machine whether rows are indeed
+the same.
 
 Arrays have features first and rows last [n, n_rows].  So a tile is a few columns of a product, and OpenBLAS computes
-all these columns alike.  If a tile were rows of the product, more than eight rows would differ on AVX2.
+all these columns alike.  If a tile were rows of the product, tiles of more than eight rows would give different results
+on AVX2.
 """
 
 from __future__ import annotations
@@ -32,23 +34,23 @@ from apply_service.protocols import Part, Prefill, SamplingParams, Verification,
 Floats = npt.NDArray[np.float32]
 
 TILES = (16, 8, 4)
-"""The sizes of a tile, in rows.  The engine takes the first with which rows keep their bits.  A single row costs a
-whole tile, so there are no larger ones (docs/log.md)."""
+"""The sizes of a tile, in rows.  The engine takes the first size with which rows stay bitwise the same.  A single row
+costs a whole tile, so there are no larger sizes (docs/log.md)."""
 KEY_BLOCK = 256
 BUCKETS = (16, 32, 64, 128, 256)
 """The row counts that a pass may have."""
 TIMED = (16, 64)
-"""The row counts that are timed.  The times of the others lie on the line through these two (docs/log.md)."""
+"""The row counts that are timed.  The times of the other row counts lie on the line through these two (docs/log.md)."""
 
 GOLDEN, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-"""The constants of SplitMix64 (Steele, Lea, Flood 2014).  `engine.sampling` uses them too, so a seed gives the same
-sample on both engines."""
+"""The constants of SplitMix64 (Steele, Lea, Flood 2014).  `engine.sampling` uses these constants too, so a seed gives
+the same sample on both engines."""
 
 
 # -- threads -----------------------------------------------------------------------------------------------------------
 @cache
 def thread_setter() -> Callable[[int], int] | None:
-    """Return OpenBLAS's function that sets the number of its threads and returns the number before; None if NumPy uses
+    """Return the OpenBLAS function that sets the number of threads and returns the previous number; None if NumPy uses
     another library."""
     library = ctypes.CDLL(importlib.import_module("numpy._core._multiarray_umath").__file__)
     setter: Callable[[int], int] | None = getattr(library, "openblas_set_num_threads_local", None)
@@ -59,8 +61,8 @@ def thread_setter() -> Callable[[int], int] | None:
 def one_thread() -> Iterator[None]:
     """Compute products in one thread.
 
-    They are too small for several threads, and waiting threads take processor time from others (docs/log.md).  Also,
-    the number of threads changes bits.
+    The products are too small for several threads, and waiting threads take processor time from others (docs/log.md).
+    Also, the number of threads changes the results bitwise.
     """
     setter = thread_setter()
     n_before = 1 if setter is None else setter(1)
@@ -108,7 +110,7 @@ class NumpyEngine(SlotEngine):
     """Verifies windows with the model in `directory`.
 
     The model is a Llama with biases in attention and one KV head for each query head.  Its embedding is also its head.
-    Raises ModelNotLoadable: the folder holds no such model.
+    Raises ModelNotLoadable if the folder holds no such model.
     """
 
     def __init__(
@@ -155,9 +157,10 @@ class NumpyEngine(SlotEngine):
         return len(self._embedding)
 
     def plain(self) -> NumpyEngine:
-        """Return the engine that decodes fastest without drafts.  It multiplies single rows, so its bits may differ.
+        """Return the engine that decodes fastest without drafts.  It multiplies single rows, so its results may differ
+        bitwise.
 
-        It shares the slots with this engine, and keeps no prompts.
+        It shares the slots of this engine, and keeps no prompts.
         """
         one = copy(self)
         one.tile = 1
@@ -171,8 +174,8 @@ class NumpyEngine(SlotEngine):
 
     @one_thread()
     def logits(self, parts: Sequence[Part]) -> tuple[Floats, Layout]:
-        """Run one forward.  Returns the logits [n, vocab] of the rows that choose, and the layout of the pass.
-        Sessions keep their lengths.  Raises EngineFailure: as `layout.pack`."""
+        """Run one forward.  Returns the logits [n, vocab] of the rows that choose a token, and the layout of the pass.
+        Sessions keep their lengths.  Raises EngineFailure if `layout.pack` does."""
         n_rows = round_up(sum(part.n_rows for part in parts), self.tile)
         layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, query_grain=self.tile)
         self._clear_keys(parts)
@@ -182,7 +185,7 @@ class NumpyEngine(SlotEngine):
         head = layout.head_rows
         padded_head = np.concatenate([head, np.zeros(-len(head) % self.tile, np.int64)])
         for i, layer in enumerate(self._layers):
-            is_last = i == len(self._layers) - 1  # after its attention, only the rows that choose are needed
+            is_last = i == len(self._layers) - 1  # after the last attention, only the rows that choose are needed
             hidden = self._attend(i, layer, hidden, turn, layout, padded_head if is_last else None)
             gate, up = np.split(self._product(layer.gate_up, self._normed(hidden, layer.mlp_norm)), 2)
             up *= gate
@@ -279,7 +282,7 @@ def _turned(x: Floats, cos: Floats, sin: Floats) -> Floats:
 # -- the choice --------------------------------------------------------------------------------------------------------
 def choose(logits: Floats, windows: Sequence[WindowRows]) -> tuple[npt.NDArray[np.int64], Floats]:
     """Return the token chosen in each row of `logits` [n, vocab], and its log probability at temperature 1 without a
-    mask.  Ties go to the lowest id.  The rule is that of `engine.sampling`."""
+    mask.  Ties go to the lowest id.  The rule is the same as in `engine.sampling`."""
     choices = np.empty(len(logits), np.int64)
     for window in windows:
         rows, sampling = slice(window.first, window.first + window.n_rows), window.sampling
@@ -318,7 +321,7 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 # -- loading -----------------------------------------------------------------------------------------------------------
 def read_tensors(path: Path) -> dict[str, Floats]:
     """Return the tensors of a safetensors file as float32.  The file has bfloat16 or float32; matrices are [n_out,
-    n_in].  Raises OSError, ValueError, KeyError: the file can't be read."""
+    n_in].  Raises OSError, ValueError or KeyError if the file can't be read."""
     data = path.read_bytes()
     n_header = int.from_bytes(data[:8], "little")
     header: dict[str, Any] = json.loads(data[8 : 8 + n_header])
@@ -336,14 +339,14 @@ def read_tensors(path: Path) -> dict[str, Floats]:
 
 
 def find_determinism(engine: NumpyEngine) -> Literal["bitwise", "tolerant"]:
-    """Find whether a token has the same logits, in every bit, alone and at any place of a window.  The tokens lie on
-    both sides of the edge between two blocks of keys."""
+    """Find whether a token's logits are bitwise the same alone and at any place of a window.  The tokens lie on both
+    sides of the edge between two blocks of keys."""
     tile = engine.tile
     ids = [(7 * i + 3) % 251 for i in range(3 * tile + 1)]
     session = engine.open([0] * (KEY_BLOCK - 7), len(ids) + 7)
     assert session is not None, "a new engine has room"
     with session:
-        session.is_sound = False  # its first keys and values are zeros, so they must not be kept as a prompt's
+        session.is_sound = False  # its first keys and values are zeros, so the cache must not keep them
         wanted: Floats = np.empty(0, np.float32)
         for at, n in ((0, len(ids)), (1, 2), (3, tile + 3), (10, 1)):
             session.length = KEY_BLOCK - 8 + at

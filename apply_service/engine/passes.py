@@ -1,8 +1,8 @@
 """Runs the passes of the torch engine: sends the inputs to the device, runs the pass, and brings back the choices.
 
-A pass of a model with 28 layers is about a thousand kernels.  For a small window, launching them one by one takes
-longer than running them.  So the first pass of each kind (`PassKey`) is captured as a CUDA graph, and later passes of
-that kind replay the graph.  Everything that may differ between passes of one key lies in its `PassInputs`.
+A pass of a model with 28 layers is about a thousand kernels.  For a small window, launching the kernels one by one
+takes longer than running them.  So the first pass of each kind (`PassKey`) is captured as a CUDA graph, and later
+passes of that kind replay the graph.  Everything that may differ between passes of one key lies in its `PassInputs`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from apply_service.protocols import Window
 FIELDS = ("ids", "positions", "slots", "head_rows", "known_ids")
 """The columns [n_rows] of a block of inputs, in their order.  `tiles` [n_tiles, 3] comes after them."""
 BOOST = 1e4
-"""Is added to the logit of a known next token.  Logits of random weights are always smaller."""
+"""This is added to the logit of a known next token.  Logits of random weights are always smaller."""
 
 KnownRows = Sequence[tuple[int, Sequence[int]]]
-"""Tokens that rows of the head must choose (for a replay target): pairs of a first row, and the tokens of that row and
-the following ones."""
+"""Tokens that rows of the head must choose (for a replay target).  Each pair has a first row, and the tokens of that
+row and the following rows."""
 
 
 # -- what the device is sent -------------------------------------------------------------------------------------------
@@ -115,14 +115,14 @@ def raise_known(logits: torch.Tensor, known_ids: torch.Tensor) -> torch.Tensor:
 
 def decide(choices: torch.Tensor, logprobs: torch.Tensor) -> torch.Tensor:
     """Return the choice and the log probability of each row of the head as one tensor [2, n] float64, so that one
-    transfer brings both to the host.  `Layout.verified` makes the answers from it."""
+    transfer brings both to the host.  `Layout.verified` makes the answers from this tensor."""
     return torch.stack([choices.double(), logprobs.double()])
 
 
 # -- how a pass runs ---------------------------------------------------------------------------------------------------
 GraphSetting = Literal["auto", "on", "off"]
 MAX_GRAPHS = 96
-"""The most graphs that are kept; then the least recently used one is dropped.
+"""At most this many graphs are kept.  If there would be more, the least recently used one is dropped.
 
 A graph of a large model holds some MiB of the driver's memory.
 """
@@ -142,7 +142,8 @@ class PassOutput(NamedTuple):
 Compute = Callable[[], PassOutput]
 Replay = Callable[[], None]
 Capture = Callable[[Compute], tuple[PassOutput, Replay]]
-"""Records the work of a function on the device.  Returns its output and a function that repeats the work."""
+"""Records the work of a function on the device.  Returns the function's output, and another function that repeats the
+work."""
 
 
 class Passes:
@@ -168,7 +169,7 @@ class Passes:
         return self._recorded[key][0] if key in self._recorded else PassInputs(key, self._device)
 
     def run(self, inputs: PassInputs, compute: Compute) -> PassOutput:
-        """Return the output of `compute` with these inputs, captured and replayed if there is a `capture`."""
+        """Return the output of `compute` with `inputs`.  If there is a `capture`, the pass is captured and replayed."""
         if self.capture is None:
             return compute()
         if inputs.key not in self._recorded:
@@ -227,7 +228,7 @@ class CudaCapture:
 
 def open_passes(setting: GraphSetting, device: torch.device, *, has_kernels: bool) -> tuple[Passes, str]:
     """Return the `Passes` of an engine on `device`, and the reason if they use no graphs (an empty text if they do).
-    Raises MissingDependency: the setting demands graphs, but they can't be captured here."""
+    Raises MissingDependency if the setting demands graphs, but they can't be captured here."""
     lack = "" if device.type == "cuda" else "no CUDA device"
     if not lack and not has_kernels:
         lack = "PyTorch's attention does not work in them"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PATIENCE_S = 1.0
-"""Faster steps are not reported."""
+"""Steps that take less time are not reported."""
 
 log = logging.getLogger(__name__)
 

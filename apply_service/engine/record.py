@@ -1,8 +1,8 @@
 """Reads from a model's folder how to run the model, and how often its answers are right.
 
-A calibration maps the target's own probability to the chance that an answer is right.  It was fitted on edits that the
-model was not trained on (`training.calibrate`), and is valid only for the weights with the hash in it.  Without a
-calibration, an answer has the raw probability, and says so.  Nothing here decides or changes text.
+A calibration maps the target's own probability to the chance that an answer is right.  The calibration was fitted on
+edits that the model was not trained on (`training.calibrate`), and is valid only for the weights whose hash it holds.
+Without a calibration, an answer has the raw probability, and says so.  Nothing here decides or changes text.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Kind = Literal["certain", "likely", "guess", "instruction"]
 """The kind of an edit: a merge that no format determines, by how certain the merger is, or an instruction alone."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NOT_CERTAIN: frozenset[Kind] = frozenset({"likely", "guess"})
-"""The kinds that a target without counts may decide if it was trained to merge."""
+"""The kinds that a target (the model that decides the text) may decide if it has no counts but was trained to merge."""
 UNTRAINED: frozenset[Kind] = frozenset({"guess", "instruction"})
-"""The kinds that any other target without counts may decide.  On the other kinds, the program is right more often."""
+"""The kinds that any other target without counts may decide.  On all other kinds, the program is right more often."""
 
 
 class Count(NamedTuple):
     """How often a target and the merger were right on `n` edits of one kind.  `decides`: whether the target may decide
-    such edits.  `low` and `high`: the confidence interval of the share by which this was judged."""
+    such edits.  `low` and `high`: the confidence interval of the share that `decides` was judged by."""
 
     n: int
     merge_right: int
@@ -51,7 +51,7 @@ class Count(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """The least probabilities with which a target confirms a merge by scoring alone, without decoding it.
+    """The minimum probabilities with which a target confirms a merge by scoring alone, without decoding it.
 
     Every decision in the merge must reach `confirm` if the merge is certain, and `choose` if it is not.
     """
@@ -67,8 +67,8 @@ DEFAULT_THRESHOLDS = Thresholds()
 class Signals(NamedTuple):
     """The facts about an answer besides the target's probability.
 
-    `agreement`: whether its text is the predicted merge.  `certainty`: how certain the merger is.  `n_reasons`: the
-    number of the merger's reasons to doubt.  `is_clean`: whether the text passed all checks.
+    `agreement`: whether the answer's text is the predicted merge.  `certainty`: how certain the merger is.
+    `n_reasons`: the number of the merger's reasons to doubt.  `is_clean`: whether the text passed all checks.
     """
 
     agreement: bool | None
@@ -78,7 +78,7 @@ class Signals(NamedTuple):
 
 
 def features(logprob: float, signals: Signals) -> dict[str, float]:
-    """Return the values of the FEATURES by name.  `logprob`: the least log probability of any decision."""
+    """Return the values of the FEATURES by name.  `logprob`: the lowest log probability of any decision."""
     return {
         "log_odds": log_odds(logprob),
         "agrees": float(signals.agreement is True),
@@ -102,10 +102,11 @@ class ProbabilityMap:
     """Maps features to the chance that an answer is right.
 
     The score is the sum of `intercept` and the weighted features.  `points` are pairs (score, probability), both
-    ascending.  The chance is interpolated between them, and constant before the first and after the last.  Without
-    points, the score is the log-odds of the chance.  The chance never falls when the target's own probability rises.
+    ascending.  Between these points the chance is interpolated; before the first and after the last it is constant.
+    Without points, the score is the log-odds of the chance.  The chance never falls when the target's own probability
+    rises.
 
-    Raises ValueError: the chance would fall, or the values are not those of a map.
+    Raises ValueError if the chance would fall, or if the values are not the values of a map.
     """
 
     intercept: float
@@ -139,7 +140,8 @@ class ProbabilityMap:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ProbabilityMap:
-        """Return the map with these values.  Raises KeyError, TypeError, ValueError: they are not those of a map."""
+        """Return the map with these values.  Raises KeyError, TypeError or ValueError if `values` does not describe a
+        map."""
         if unknown := values.keys() - {"intercept", "weights", "points"}:
             raise ValueError(f"unknown keys {sorted(unknown)}")
         points = tuple((float(score), float(chance)) for score, chance in values["points"])
@@ -150,7 +152,7 @@ class ProbabilityMap:
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """The maps of one model, for answers and for their hunks.  `threshold`: people should review answers with a lower
-    chance.  `thresholds`: the probabilities that confirm a merge."""
+    chance than this.  `thresholds`: the probabilities that confirm a merge."""
 
     weights_sha256: str
     threshold: float
@@ -159,7 +161,7 @@ class Calibration:
     thresholds: Thresholds = DEFAULT_THRESHOLDS
 
     def of_answer(self, logprob: float, signals: Signals) -> float:
-        """Return the chance that every byte of an answer is right.  `logprob`: the least log probability of its
+        """Return the chance that every byte of an answer is right.  `logprob`: the lowest log probability of its
         decisions."""
         return self.answer(logprob, signals)
 
@@ -169,7 +171,7 @@ class Calibration:
 
     @classmethod
     def read(cls, directory: Path) -> Calibration | None:
-        """Return the calibration of the model in a folder; None if the folder has none.  Raises ModelNotLoadable: the
+        """Return the calibration of the model in a folder; None if the folder has none.  Raises ModelNotLoadable if the
         file is unusable, or was made for other weights."""
         path = directory / CALIBRATION_FILE
         if not path.is_file():
@@ -192,8 +194,8 @@ class Calibration:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Calibration:
-        """Return the calibration with these values.  Raises KeyError, TypeError, ValueError, AttributeError: they are
-        not those of a calibration."""
+        """Return the calibration with these values.  Raises KeyError, TypeError, ValueError or AttributeError if
+        `values` does not describe a calibration."""
         known = {"version", "weights_sha256", "threshold", "answer", "hunk", "thresholds"}
         limits = values["thresholds"]
         if values.keys() != known or limits.keys() != set(Thresholds._fields):
@@ -227,7 +229,7 @@ WINDOWS = ("context", "always")
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
     """The contents of `apply_service.json` and `calibration.json`.  A missing file means the defaults.
-    `prompts.by_model` reads the key `prompt_format` of the first."""
+    `prompts.by_model` reads the key `prompt_format` of `apply_service.json`."""
 
     calibration: Calibration | None = None
     windows: str = "context"
@@ -238,13 +240,13 @@ class ModelRecord:
 
     @classmethod
     def read(cls, directory: Path) -> ModelRecord:
-        """Return the record in a folder.  Raises ModelNotLoadable: one of the files can't be used."""
+        """Return the record in a folder.  Raises ModelNotLoadable if one of the files can't be used."""
         return replace(cls.read_without_calibration(directory), calibration=Calibration.read(directory))
 
     @classmethod
     def read_without_calibration(cls, directory: Path) -> ModelRecord:
         """Return the record in a folder without its calibration, so that no weights are hashed.  Raises
-        ModelNotLoadable: the file can't be used."""
+        ModelNotLoadable if the file can't be used."""
         path = directory / RECORD_FILE
         if not path.is_file():
             return cls()
@@ -269,7 +271,8 @@ class ModelRecord:
 
 
 def read_counts(values: Mapping[str, Any]) -> dict[str, Count]:
-    """Return the counts in JSON values, by kind.  Raises ValueError, TypeError, AttributeError: they are not counts."""
+    """Return the counts in JSON values, by kind.  Raises ValueError, TypeError or AttributeError if `values` does not
+    hold counts."""
     if unknown := values.keys() - set(KINDS):
         raise ValueError(f"unknown kinds {sorted(unknown)}")
     counts = {kind: Count(**count) for kind, count in values.items()}

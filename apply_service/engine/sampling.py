@@ -16,9 +16,11 @@ from apply_service.engine.numpy_local import GOLDEN, MIX_1, MIX_2
 from apply_service.errors import EngineFailure
 
 _GOLDEN, _MIX_1, _MIX_2 = (constant - 2**64 for constant in (GOLDEN, MIX_1, MIX_2))
-"""The constants as signed integers, because PyTorch can't multiply unsigned ones."""
+"""The constants as signed integers, because PyTorch can't multiply unsigned integers."""
 
 LOGPROB_ROWS = 64
+NOISE_TOKENS = 8192
+"""At most this many tokens get their noise at a time on a CPU."""
 
 GreedyChoice = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Takes logits [n, vocab], and returns the best token of each row [n] int64 and its log probability [n].  Ties go to
@@ -41,7 +43,8 @@ def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
     masked = [one for window in windows for one in window.masks()]
     if not masked:
         return choices
-    # Gather the allowed logits of all masked rows at once, because a mask over the vocabulary for each would be large.
+    # Gather the allowed logits of all masked rows at once, because one mask over the vocabulary for each row would be
+    # large.
     table = torch.empty((len(masked), max(len(ids) for _, ids in masked)), dtype=torch.int64)
     for i, (_, ids) in enumerate(masked):
         if not len(ids) or ids[0] < 0 or ids[-1] >= scores.shape[-1]:
@@ -75,18 +78,35 @@ def logprobs_of(logits: torch.Tensor, choices: torch.Tensor) -> torch.Tensor:
 
 def gumbel_noise(seed: int, positions: torch.Tensor, n_vocab: int) -> torch.Tensor:
     """Return standard Gumbel noise [n_rows, n_vocab] float32, a pure function of (seed modulo 2**64, position, token
-    id)."""
+    id).
+
+    On a CPU NOISE_TOKENS tokens are computed at a time, in place: they stay in the cache, and the result is the same.
+    """
     seed = (seed + 2**63) % 2**64 - 2**63
-    tokens = torch.arange(n_vocab, device=positions.device, dtype=torch.int64)
-    key = _mix(_mix(positions.to(torch.int64) * _GOLDEN + seed) + seed)
-    bits = _mix(key[:, None] + tokens[None, :] * _GOLDEN)
-    uniform = (((bits >> 11) & ((1 << 53) - 1)).to(torch.float64) + 0.5) * 2.0**-53
-    return -torch.log(-torch.log(uniform)).to(torch.float32)
+    key = _mix(_mix(positions.to(torch.int64) * _GOLDEN + seed) + seed)[:, None]
+    tokens = torch.arange(n_vocab, device=positions.device, dtype=torch.int64) * _GOLDEN
+    parts = torch.split(tokens, NOISE_TOKENS if positions.device.type == "cpu" else n_vocab)
+    return torch.cat([_noise_of(_mix(key + part)) for part in parts], dim=1)
+
+
+def _noise_of(bits: torch.Tensor) -> torch.Tensor:
+    """Return the noise [n_rows, n_tokens] float32 of random bits int64, which are changed."""
+    bits >>= 11
+    bits &= (1 << 53) - 1
+    uniform = bits.to(torch.float64)
+    uniform += 0.5
+    uniform *= 2.0**-53
+    return uniform.log_().neg_().log_().neg_().to(torch.float32)
 
 
 def _mix(x: torch.Tensor) -> torch.Tensor:
-    """Return the output of SplitMix64's finaliser on int64.  Products wrap, and masks clear the copies of the sign bit
-    after each shift."""
-    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _MIX_1
-    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _MIX_2
-    return x ^ ((x >> 31) & ((1 << 33) - 1))
+    """Return the output of SplitMix64's finaliser on int64; `x` is changed.
+
+    Products wrap, and masks clear the copies of the sign bit after each shift.
+    """
+    for shift, factor in ((30, _MIX_1), (27, _MIX_2), (31, 1)):
+        high = x >> shift
+        high &= (1 << (64 - shift)) - 1
+        x ^= high
+        x *= factor
+    return x

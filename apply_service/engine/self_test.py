@@ -1,11 +1,11 @@
-"""Measures which row counts (buckets) give bit-equal rows with this model on this device, and how long their passes
-take.  It keeps the result for the next start.
+"""Measures with which row counts (buckets) a row's results are bitwise the same for this model on this device, and how
+long such passes take.  It keeps the result for the next start.
 
 A window may start at any row of any bucket, and have any length and any neighbours.  Decoding is lossless bit for bit
-if a token has the same logits in all these places.  So the same known tokens go through one pass of every bucket, in
-windows of several lengths.  In the smallest buckets, a pass with a single token follows.  A bucket that does not agree
-with the largest is left out.  This takes less time than three passes of the largest bucket.  Then the remaining buckets
-are timed, which for a large model takes the time of two more.
+if a token has the same logits at all these places.  To check this, the same known tokens go through one pass of every
+bucket, in windows of several lengths.  In the smallest buckets, a pass with a single token follows.  A bucket that does
+not agree with the largest is left out.  This takes less time than three passes of the largest bucket.  Then the
+remaining buckets are timed.  For a large model, this takes the time of two more such passes.
 
 The record of an earlier start is valid only for the same weights, libraries, device and thread count.
 """
@@ -48,7 +48,7 @@ N_READ = 64
 """The number of prompt tokens that the model reads.  The other keys and values are random, with the same
 distribution."""
 WINDOW_SIZES = (1, 3, N_PROBES)
-"""The sizes of the windows in a pass, as far as it has rows for them.  One more window takes the remaining rows."""
+"""The sizes of the windows in a pass, as far as its rows suffice.  One more window takes the remaining rows."""
 N_SESSIONS = 5
 PROBE_SLOTS = N_SESSIONS * 2 * KEY_GRAIN
 """The number of slots that a self-test needs."""
@@ -56,9 +56,9 @@ SMALL_BUCKET = 64
 """On a GPU, passes of up to this many rows take the time of one row."""
 LONE_BUCKET = 16
 """Buckets up to this size also get a pass with a single token, because libraries switch algorithms most often there.
-On a GPU, all buckets get one."""
+On a GPU, all buckets get such a pass."""
 N_TIMED, TIMED_S = 4, 0.3
-"""A pass is timed at most this many times, and not again once all its runs have taken this many seconds."""
+"""A pass is timed at most this many times, and is not repeated once its runs together have taken this many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class SelfTest:
     """The results of a self-test.
 
     `buckets`: the usable row counts.  `differing_rows`: by bucket, the share of compared rows with logits that differed
-    in any bit.  `flipped_choices`: by bucket, the share with another argmax.  `pass_times`: the seconds of a pass by
-    bucket.  `plain_s`: the seconds of a pass without drafts (one row, no padding).  `attention` and `has_graphs`: how
-    the passes ran.  `notes`: why faster ways did not work.  `piece`: the number of rows that a CPU multiplies by a
-    bfloat16 matrix at a time; None means all.
+    in any bit.  `flipped_choices`: by bucket, the share of compared rows with another argmax.  `pass_times`: the
+    seconds of a pass by bucket.  `plain_s`: the seconds of a pass without drafts (one row, no padding).  `attention`
+    and `has_graphs`: how the passes ran.  `notes`: why faster ways did not work.  `piece`: the number of rows that a
+    CPU multiplies by a bfloat16 matrix at a time; None means all rows.
     """
 
     buckets: tuple[int, ...]
@@ -98,7 +98,7 @@ def run_self_test(engine: TorchEngine) -> SelfTest:
     """Compare every bucket of `engine` with its largest one, and time the usable buckets.
 
     If the largest bucket does not agree with itself, coarser grains of query rows are tried.  `engine.query_grain`
-    keeps the last grain that was tried.  Raises EngineFailure: a kernel or graph of this device gives wrong results.
+    keeps the last grain that was tried.  Raises EngineFailure if a kernel or graph of this device gives wrong results.
     """
     check_device_parts(engine)
     largest = engine.buckets[-1]
@@ -124,10 +124,10 @@ def run_self_test(engine: TorchEngine) -> SelfTest:
 
 
 def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, ...]:
-    """Return the row counts that agree with the largest, or only the largest if it does not agree with itself.
+    """Return the row counts that agree bitwise with the largest, or only the largest if it does not agree with itself.
 
     With `small`, all row counts are returned if none of these is at most `small`.  On a GPU, a large pass takes several
-    times as long as a small one.  That would be worse than choices that may differ in the last bit.
+    times as long as a small one.  Having only large passes would be worse than choices that may differ in the last bit.
     """
     largest = max(differing)
     equal = tuple(sorted(bucket for bucket, share in differing.items() if share == 0.0))
@@ -172,7 +172,7 @@ class _Probe:
 
     def compare(self, bucket: int) -> tuple[float, float]:
         """Return the share of rows that differ from the oracle in passes of `bucket` rows, and the share of flipped
-        choices.  The largest bucket makes the oracle."""
+        choices.  The pass of the largest bucket makes the oracle."""
         sizes, n_left = list[int](), bucket
         for most in (*WINDOW_SIZES, bucket):
             if size := min(most, n_left, len(self.ids)):
@@ -242,13 +242,13 @@ KERNEL_POSITIONS = (0, 58, 530)
 KERNEL_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 3e-2, torch.float16: 1e-2}
 """The largest allowed error of the attention kernel, as a share of the largest value."""
 REPLAY_TOLERANCE = 2e-2
-"""The largest allowed error of a replayed pass, as a share of the largest logit.  It runs the same kernels as a pass
-step by step, but the libraries may choose other variants of them."""
+"""The largest allowed error of a replayed pass, as a share of the largest logit.  A replayed pass runs the same kernels
+as a pass step by step, but the libraries may choose other variants of these kernels."""
 
 
 def check_device_parts(engine: TorchEngine) -> None:
-    """Check that no driver, compiler or capture is broken.  Equal bits are not checked here.  Raises EngineFailure: the
-    attention kernel or a replayed pass is wrong (the error says by how much)."""
+    """Check that no driver, compiler or capture is broken.  Bitwise equality is not checked here.  Raises EngineFailure
+    if the attention kernel or a replayed pass is wrong (the error says by how much)."""
     errors = []
     if engine.kernels is not None:
         limit = KERNEL_TOLERANCE[engine.pool.shape.dtype]
@@ -312,7 +312,7 @@ def replay_error(engine: TorchEngine) -> float:
 VERSION = 8
 """The version of the self-test.  Records of other versions are ignored."""
 CUDA_BUCKETS = (32, 64, 128, 192, 256)
-"""The buckets on CUDA.  Smaller ones than these would take no less time."""
+"""The buckets on CUDA.  Smaller buckets would take no less time."""
 LARGE_BUCKET = 512
 """One more bucket on CUDA for models of up to `SMALL_MODEL` weights, because the overhead of a pass matters most
 there."""
@@ -370,8 +370,8 @@ def find_self_test(
     """Pack the matrices of `model`, and return its self-test with these options of the engine.
 
     The result comes from the folder `records` if it has one, or from a new test.  Matrices are multiplied in pieces
-    only if more row counts agree that way.  A log line tells how passes run.  Raises Exception: any error of a model
-    that does not suit the engine.
+    only if more row counts agree that way.  A log line tells how passes run.  Raises any Exception that a model causes
+    which does not suit the engine.
     """
     key = fingerprint(model, buckets, repr(sorted(options.items())))  # packed weights can't be sampled
     pack_matrices(model)
@@ -385,7 +385,8 @@ def find_self_test(
     if record is not None and known is None:
         keep_self_test(record, found)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        # The tested engine is in a cycle of references, so only the collector frees its slots for a whole context.
+        # The tested engine is in a cycle of references, so only the collector frees its slots, which hold a whole
+        # context.
         gc.collect()
         torch.cuda.empty_cache()
     after = ", ".join(size for size, way in fp8_ways(model).items() if way == "after")
@@ -403,7 +404,7 @@ def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping
     """Try several ways to run passes, from the one in `options` to the plainest.  Return the self-test of the first way
     that works; its `notes` tell why the others did not.
 
-    Only options with the value `auto` are replaced.  Raises Exception: the error of the last way.
+    Only options with the value `auto` are replaced.  Raises the Exception of the last way if none works.
     """
     ways = [dict(options)]
     if torch.cuda.is_available() and options.get("cuda_graphs", "auto") == "auto":

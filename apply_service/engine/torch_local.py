@@ -1,8 +1,8 @@
 """Runs any Hugging Face causal language model on CPU or CUDA, with many sequences in one forward.
 
 The engine sees only token ids.  A pass has one of a few row counts (`buckets`).  `self_test` finds row counts with
-which a row has the same bits at any place in the pass.  That is why drafts, other sequences and the prefix cache
-cannot change a choice.
+which a row's results are bitwise the same at any place in the pass.  That is why drafts, other sequences and the prefix
+cache cannot change a choice.
 """
 
 from __future__ import annotations
@@ -43,33 +43,34 @@ DEFAULT_BUCKETS = (4, 8, 16, 32, 64, 128, 256)
 KEY_GRAIN = 512
 """On a CPU, attention reads keys in multiples of this.  It is the key block of PyTorch's CPU kernel.
 
-So a block beyond a row's position adds exactly nothing.  The self-test has windows on both sides of a multiple.  On
-other devices, PyTorch's attention reads all slots of a session.
+Because of this, a block beyond a row's position adds exactly nothing.  The self-test uses windows on both sides of a
+multiple of KEY_GRAIN.  On other devices, PyTorch's attention reads all slots of a session.
 """
 QUERY_GRAIN = 4
-"""The query rows of a session are padded to a multiple of this for attention.  The self-test may find a larger one."""
+"""The query rows of a session are padded to a multiple of this for attention.  The self-test may find that a larger
+grain is needed."""
 KV_CACHE_BYTES = 2**30
 PLAIN_SPLIT = 256
 """The number of positions per split of attention in the baseline without drafts.
 
-The baseline's bits need not agree with any other run.  With shorter splits, a single row keeps more of a device busy.
+The baseline need not agree bitwise with any other run.  With shorter splits, a single row keeps more of a device busy.
 """
 
 KnownAnswer = Callable[[Window], Sequence[int] | None]
-"""Returns the tokens that the rows of a window must choose.  None: the model chooses."""
+"""Returns the tokens that the rows of a window must choose; None if the model chooses."""
 
 
 class TorchEngine(SlotEngine):
     """Verifies windows with a model whose attention implementation is `engine.attention` (see `engine.loading`).
 
-    `buckets`: the row counts that a pass may have.  `pass_times`: the seconds of a pass by its rows; None: all passes
-    count as equally long.  `padded=False` makes the baseline without drafts (`plain`): its passes have only the rows
-    and keys that they need.  `pool`: the slots of another engine, to share them.  With `prefix_cache_bytes` 0, no
-    prompt is kept.  `attention`: the Triton kernel or PyTorch's own attention.  `cuda_graphs`: whether passes are
-    captured.  `auto` uses the kernel, or graphs, if they can run.  `kernels` replace the kernel in tests.  `known`:
-    see `KnownAnswer`.
+    `buckets`: the row counts that a pass may have.  `pass_times`: the seconds of a pass by its number of rows; if it is
+    None, all passes count as equally long.  `padded=False` makes the baseline without drafts (`plain`): its passes have
+    only the rows and keys that they need.  `pool`: the slots of another engine, to be shared.  With
+    `prefix_cache_bytes` 0, no prompt is kept.  `attention`: the Triton kernel or PyTorch's own attention.
+    `cuda_graphs`: whether passes are captured.  `auto` uses the kernel, or graphs, if they can run.  `kernels` replace
+    the kernel in tests.  `known`: see `KnownAnswer`.
 
-    Raises MissingDependency: the kernel or graphs are demanded and can't run here.
+    Raises MissingDependency if the kernel or graphs are demanded and can't run here.
     """
 
     def __init__(
@@ -116,14 +117,15 @@ class TorchEngine(SlotEngine):
         self._known = known
         self._options: dict[str, Any] = {"attention": attention, "cuda_graphs": cuda_graphs, "known": known}
         self.kernels, self.attention_note = find_kernels(attention, self.device) if kernels is None else (kernels, "")
-        """The kernels that replace PyTorch's attention.  If it is None, `attention_note` says why."""
+        """The kernels that replace PyTorch's attention.  The value is None if there are none; then `attention_note`
+        says why."""
         group, split = config.num_attention_heads // shape.n_kv_heads, TileShape().split if padded else PLAIN_SPLIT
         self.tile = TileShape.for_model(shape.head_dim, group, shape.dtype, split=split)
         self.passes, self.graphs_note = open_passes(cuda_graphs, self.device, has_kernels=self.kernels is not None)
         self.attends_in_blocks = self.device.type == "cpu" or self.kernels is not None
         self.watched: tuple[int, ...] = ()
-        """The layers whose inputs (`states`) every pass keeps beside the keys and values.  The number of layers stands
-        for the last layer's output after the norm."""
+        """The layers whose inputs (`states`) every pass keeps beside the keys and values.  An index equal to the number
+        of layers means the last layer's output after the norm."""
 
     @property
     def attention(self) -> Literal["sdpa", "triton"]:
@@ -143,7 +145,7 @@ class TorchEngine(SlotEngine):
     def watch(self, layers: Sequence[int]) -> None:
         """Keep the states of these layers from now on, for a head that drafts from them."""
         self.watched = tuple(layers)
-        self.passes = Passes(self.device, self.passes.capture)  # passes captured so far keep none, or others
+        self.passes = Passes(self.device, self.passes.capture)  # captured passes keep no states, or other ones
         self.pool.keep_states(len(self.watched) * self.model.config.get_text_config().hidden_size)
 
     def states(self, session: Session, start: int, stop: int) -> torch.Tensor:
@@ -177,7 +179,8 @@ class TorchEngine(SlotEngine):
     def logits(
         self, parts: Sequence[Part], n_rows: int, *, n_head_rows: int | None = None
     ) -> tuple[torch.Tensor, Layout]:
-        """Run one forward of exactly `n_rows` rows.  Returns the logits of the rows that choose, and the layout.
+        """Run one forward of exactly `n_rows` rows.  Returns the logits of the rows that choose a token, and the
+        layout.
 
         The next pass overwrites the logits.  The head gets `n_head_rows` rows, by default as few as possible.  Sessions
         keep their lengths.

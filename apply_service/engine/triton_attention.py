@@ -6,9 +6,9 @@ It needs no mask tensor and never repeats keys or values for the query heads tha
   range of `split` absolute positions.
 - `_join_splits` adds the partial sums of a row in the order of their positions.
 
-The result of a row depends only on its own position and keys, not on its window or on its neighbours.  This is so
-because all tiles have one shape, and because absolute positions alone decide which keys are summed together, and in
-which order.  Tests compare every bit in Triton's interpreter; on a GPU the self-test at the start checks it.
+The result of a row depends only on its own position and keys, not on its window or on its neighbours.  There are two
+reasons: all tiles have one shape, and absolute positions alone decide which keys are summed together and in which
+order.  Tests compare every bit in Triton's interpreter; on a GPU the self-test at the start checks it.
 
 The kernels read lengths from device tensors, so one captured graph serves all lengths.  Importing this module needs
 `triton`.  On a CPU the kernels run only with TRITON_INTERPRET=1.
@@ -176,7 +176,7 @@ def attend_slots(
     """Return the attention [n_rows, n_heads, d] of `query` [n_heads, n_rows, d] to `keys` and `values`
     [n_kv_heads, n_slots, d].
 
-    Every row sees the keys of its session up to its own position.  These keys must be stored before.  Allocates
+    Every row sees the keys of its session up to its own position.  These keys must already be stored.  Allocates
     `n_splits * n_rows * n_heads * (d + 2)` float32 for the partial sums.
     """
     query = _dense(query)

@@ -1,9 +1,9 @@
-"""Chooses tokens, normalises rows and computes with 8-bit weights, in Triton kernels that each replace several of
-PyTorch.
+"""Chooses tokens, normalises rows and computes with 8-bit weights, in Triton kernels that each replace several kernels
+of PyTorch.
 
 In plain PyTorch, the choice of a token goes several times over a copy of the logits in float32.  A norm takes seven
 kernels.  In every linear layer, quantising takes six kernels and scaling takes four.  A pass of a small window is so
-short that these matter.  Importing this module needs `triton`.  On a CPU it runs only with TRITON_INTERPRET=1.
+short that these kernels matter.  Importing this module needs `triton`.  On a CPU it runs only with TRITON_INTERPRET=1.
 """
 
 # No postponed annotations here: Triton's interpreter compares a kernel's annotations with `tl.constexpr`.
@@ -19,7 +19,7 @@ WIDE_ROW = 8192
 SCALED_COLUMNS = 2048
 """The number of columns that one program scales."""
 INT8_COLUMNS, INT8_OUT, INT8_MAX_ROWS = 128, 32, 64
-"""The columns, the outputs and the most rows in one block of an int8 product."""
+"""The number of columns and of outputs in one block of an int8 product, and the maximum number of rows."""
 
 
 # -- choice ------------------------------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def _best_of_row(peaks, places, sums, choices, logprobs, n_blocks, width: tl.con
     at = tl.arange(0, width)
     is_block = at < n_blocks
     mine = tl.load(peaks + row * n_blocks + at, mask=is_block, other=float("-inf"))
-    best = tl.argmax(mine, 0)  # the first of equal peaks: its block has the lower token ids
+    best = tl.argmax(mine, 0)  # the first of equal peaks, because its block has the lower token ids
     peak = tl.max(mine, 0)
     total = tl.sum(tl.load(sums + row * n_blocks + at, mask=is_block, other=0.0) * tl.exp(mine - peak), 0)
     tl.store(choices + row, tl.load(places + row * n_blocks + best))
@@ -50,7 +50,7 @@ def _best_of_row(peaks, places, sums, choices, logprobs, n_blocks, width: tl.con
 
 
 def choose_best(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the best token of each row of `logits` [n, vocab], as [n] int64, and the natural logs of their
+    """Return the best token of each row of `logits` [n, vocab], as [n] int64, and the natural logs of these tokens'
     probabilities, as [n] float32.  Ties go to the lowest id.  A row with a NaN logit has a NaN log."""
     n_rows, n_vocab = logits.shape
     n_blocks = triton.cdiv(n_vocab, CHOICE_BLOCK)

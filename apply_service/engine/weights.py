@@ -22,18 +22,19 @@ from apply_service.errors import MissingDependency, ModelNotLoadable
 Weights = Literal["own", "fp8", "int8"]
 """`own`: the weights keep the type that the model has."""
 TIMED_ROWS = 64
-"""The rows of the window with which number formats are compared."""
+"""The number of rows of the window with which number formats are compared."""
 LEAST_GAIN = 1.2
-"""`auto` takes bfloat16, which is coarser than float32, only if it is at least this many times as fast."""
+"""`auto` takes bfloat16, which is coarser than float32, only if bfloat16 is at least this many times as fast."""
 LEAST_TIMED, MOST_TIMED = 2**20, 2**25
-"""Matrices with fewer weights are not timed; larger ones are timed in part."""
+"""Matrices with fewer weights than the first number are not timed.  Of matrices with more than the second, only a part
+is timed."""
 N_TIMED, TIMED_S = 8, 0.2
 LEAST_SHARE = 0.5
-"""The least share of the layers' weights that a format must make smaller.  Otherwise the model is refused."""
+"""A format must make at least this share of the layers' weights smaller.  Otherwise the model is refused."""
 
 
 def refuse_format(weights: Weights, device: torch.device) -> None:
-    """Raises MissingDependency: the device can't compute with this format."""
+    """Raise MissingDependency if the device can't compute with this format."""
     # GPUs from Hopper on can multiply fp8 matrices with one scale per row.
     if weights == "fp8" and device.type == "cuda" and torch.cuda.get_device_capability(device) < (9, 0):
         raise MissingDependency(
@@ -61,8 +62,8 @@ def dtype_of(dtype: str, device: torch.device, matrix: tuple[int, int] | None = 
 def bfloat16_gain(n_in: int, n_out: int) -> float:
     """Return the speed-up of bfloat16 over float32 on this CPU, for a window times a matrix of this size.
 
-    0 if the CPU has no instructions for bfloat16, or if the matrix is small: then products take little of the time.
-    Takes under a second.
+    The result is 0 if the CPU has no instructions for bfloat16, or if the matrix is so small that products take little
+    of the time.  The measurement takes under a second.
     """
     n_out = min(n_out, MOST_TIMED // n_in)
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported() or n_in * n_out < LEAST_TIMED:
@@ -101,9 +102,9 @@ def bring(
 ) -> Any:
     """Move `model` to `device`; it is changed in place.
 
-    `join`: whether projections of the same input become one multiplication (None: only on CUDA).  `fill` loads the
-    weights of a module that is on the meta device.  It is called for each layer, and last for the whole model.
-    Without `fill`, the modules are moved to `device`.
+    `join`: whether projections of the same input become one multiplication; if it is None, they do so only on CUDA.
+    `fill` loads the weights of a module that is on the meta device.  It is called for each layer, and at last for the
+    whole model.  Without `fill`, the modules are moved to `device`.
 
     Raises:
         ModelNotLoadable: most weights are not in linear layers, or have sizes that the format does not support.
@@ -198,7 +199,7 @@ class Projection(nn.Module):
         super().__init__()
         if index == 0:
             self.joined = joined
-        self._shared = (joined,)  # a tuple hides it from nn.Module: only the first projection registers it
+        self._shared = (joined,)  # in a tuple, so that only the first projection registers it
         self._index = index
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -209,9 +210,9 @@ class Projection(nn.Module):
 def join_projections(parent: nn.Module) -> None:
     """Join the projections that have the same input, in place: queries, keys and values; gate and up.
 
-    A matrix with few outputs keeps few of a GPU's processors busy.  So the projections of keys and values alone take
-    about as long as a matrix several times their size.  The modules keep their names and places.  A group is left alone
-    if its members differ in input size, type or use of a bias.
+    A matrix with few outputs keeps few of a GPU's processors busy.  So the projections of keys and values, if not
+    joined, take about as long as a matrix several times their size.  The modules keep their names and places.  A group
+    is left alone if its members differ in input size, type or use of a bias.
     """
     for module in list(parent.modules()):
         for names in JOINED:
@@ -231,13 +232,13 @@ def join_projections(parent: nn.Module) -> None:
 
 # -- bfloat16 on a CPU -------------------------------------------------------------------------------------------------
 PIECE = 32
-"""The rows of a piece.  On some CPUs, the library multiplies up to this many rows in one way.  More rows it multiplies
-in other ways, with other rounding."""
+"""The rows of a piece.  On some CPUs, the library multiplies up to this many rows in one way, and more rows in other
+ways, with other rounding."""
 
 
 class PackedLinear(nn.Module):
-    """A bfloat16 linear layer on a CPU.  Its weight is stored in the order in which oneDNN multiplies, so no call has
-    to reorder it.  A pass of few rows takes half the time."""
+    """A bfloat16 linear layer on a CPU.  The layer's weight is stored in the order in which oneDNN multiplies, so no
+    call has to reorder the weight.  A pass of few rows takes half the time."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -245,7 +246,7 @@ class PackedLinear(nn.Module):
         self.weight = nn.Parameter(packed, requires_grad=False)
         self.bias = linear.bias
         self.piece: int | None = None
-        """The number of rows that are multiplied at a time; None means all."""
+        """The number of rows that are multiplied at a time; None means all rows."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the product [..., n_rows, out] for `x` [..., n_rows, in].  It is not differentiable."""
@@ -256,7 +257,8 @@ class PackedLinear(nn.Module):
 
 @torch.no_grad()
 def pack_matrices(model: nn.Module) -> None:
-    """Replace bfloat16 linear layers on a CPU by packed ones, in place, if the library can multiply those here."""
+    """Replace bfloat16 linear layers on a CPU by packed ones, in place, if the library can multiply packed matrices
+    here."""
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return
     for module in list(model.modules()):
@@ -266,7 +268,8 @@ def pack_matrices(model: nn.Module) -> None:
 
 
 def multiply_in_pieces(model: nn.Module, n_rows: int | None) -> bool:
-    """Let the packed layers multiply `n_rows` rows at a time (None: all).  Returns whether there are such layers."""
+    """Let the packed layers multiply `n_rows` rows at a time (None means all), and tell whether there are such
+    layers."""
     packed = [module for module in model.modules() if isinstance(module, PackedLinear)]
     for module in packed:
         module.piece = n_rows
@@ -275,7 +278,7 @@ def multiply_in_pieces(model: nn.Module, n_rows: int | None) -> bool:
 
 # -- norms -------------------------------------------------------------------------------------------------------------
 NORMS = ("LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm")
-"""Norm classes that have no other parameters than `weight` and `variance_epsilon`."""
+"""Norm classes whose only parameters are `weight` and `variance_epsilon`."""
 NORM_TOLERANCE = 2e-2
 """The largest allowed difference, as a share of the largest value: two roundings in bfloat16."""
 
@@ -286,8 +289,8 @@ Normalise = Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
 def fuse_norms(model: Any, normalise: Normalise | None = None) -> int:
     """Let each norm of `model` be computed by one kernel, and return the number of changed norms.
 
-    Norms of other classes than `NORMS` are left alone.  No norm is changed if the device has no kernels, or if a result
-    differs from the library's.  `normalise` replaces the kernel in tests.
+    Norms of classes that are not in `NORMS` are left alone.  No norm is changed if the device has no kernels, or if a
+    result differs from the library's.  `normalise` replaces the kernel in tests.
     """
     norms = [module for module in model.modules() if type(module).__name__ in NORMS]
     try:
@@ -295,7 +298,7 @@ def fuse_norms(model: Any, normalise: Normalise | None = None) -> int:
             if next(model.parameters()).device.type != "cuda" or importlib.util.find_spec("triton") is None:
                 return 0
             normalise = cast(Normalise, importlib.import_module("apply_service.engine.triton_kernels").normalise)
-        for norm in {len(norm.weight): norm for norm in norms}.values():  # one of each width
+        for norm in {len(norm.weight): norm for norm in norms}.values():  # one norm of each width
             generator = torch.Generator(norm.weight.device).manual_seed(0)
             drawn = torch.randn((3, len(norm.weight)), generator=generator, device=norm.weight.device)
             x = drawn.to(norm.weight.dtype)

@@ -4,8 +4,8 @@
     <invoke name="edit"><parameter name="path">a.py</parameter>...</invoke>
     <function=edit><parameter=path>a.py</parameter>...</function>
 
-Broken JSON is mended.  JSON that is cut short is not, because nobody knows what its missing end would have said.
-Nothing here knows what an edit is.
+Broken JSON is mended.  JSON that is cut short is not mended, because its missing end is unknown.  Nothing here knows
+what an edit is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATHS = ("path", "file_path", "filePath", "target_file", "target_filepath", "fil
 """Fields that name the file of all other fields in their object."""
 MAX_DEPTH = 6
 MAX_MENDED = 1_000_000
-"""The most characters of broken JSON that are mended."""
+"""Broken JSON is mended only if it has at most this many characters."""
 _CALL = re.compile(r'<invoke name="(?P<name>[^"\n]*)">|<function=(?P<plain>[^>\n]*)>')
 _OPENING = re.compile(r"\s*(?:<(?:tool_call|function_calls)>\s*)?(?:<invoke name=|<function=|[{\[])")
 _END = re.compile(r"</invoke>|</function>")
@@ -36,7 +36,7 @@ _VALUE = re.compile(
     re.DOTALL,
 )
 _CUT = ("missed the closing", "missing the closing")
-"""The words in the log of `json_repair` that mean: the text ends too early."""
+"""The words in the log of `json_repair` that mean that the text ends too early."""
 
 
 class Calls(NamedTuple):
@@ -44,7 +44,7 @@ class Calls(NamedTuple):
 
     values: tuple[object, ...] = ()
     is_mended: bool = False
-    """Whether some of it was broken JSON."""
+    """Whether some of the calls were broken JSON."""
 
 
 class Arguments(NamedTuple):
@@ -53,7 +53,7 @@ class Arguments(NamedTuple):
     tool: str
     """The name of the tool; "" if the call has none."""
     path: str | None
-    """The file that the object names, or else the one that an object around it names."""
+    """The file that the object names, or else the file that an object around it names."""
     fields: Mapping[str, object]
 
 
@@ -69,7 +69,7 @@ def opens_call(line: str) -> bool:
 def read_calls(text: str) -> Calls:
     """Return the values of the calls in a text; empty if it has none.
 
-    Raises MalformedEdit: the text begins with a call, and a call in tags has no end or holds such a tag in a value.
+    Raises MalformedEdit if the text begins with a call, and a call in tags has no end or holds such a tag in a value.
     """
     if _CALL.search(text):
         try:
@@ -77,7 +77,7 @@ def read_calls(text: str) -> Calls:
         except MalformedEdit:
             if opens_call(text):
                 raise
-            return Calls()  # the tags are text of a file
+            return Calls()  # the tags belong to the text of a file
     values: list[object] = []
     is_mended = False
     for body in _bodies(text):
@@ -90,7 +90,8 @@ def read_calls(text: str) -> Calls:
 
 
 def _bodies(text: str) -> list[str]:
-    """Return the texts that may be JSON: those in fences, or else everything from the first line that opens a value."""
+    """Return the texts that may be JSON: the texts in fences, or else everything from the first line that opens a
+    value."""
     lines = text.split("\n")
     bodies = ["\n".join(lines[fence.opening + 1 : fence.closing]) for fence in find_fences(lines)]
     bodies = [body for body in bodies if opens_json(body)]
@@ -139,7 +140,8 @@ def _mend(text: str) -> object:
 
 
 def _read_tags(text: str) -> Iterator[object]:
-    """Yield the calls that are written in tags.  Raises MalformedEdit: one has no end, or a value holds such a tag."""
+    """Yield the calls that are written in tags.  Raises MalformedEdit if a call has no end, or if a value holds such a
+    tag."""
     starts = list(_CALL.finditer(text))
     for call, after in zip(starts, [*starts[1:], None], strict=True):
         body = text[call.end() : len(text) if after is None else after.start()]
@@ -170,13 +172,14 @@ def _value(text: str) -> object:
 
 
 def _named(value: Mapping[str, object], around: Arguments) -> Arguments:
-    """Return an object of a call with its tool and file: those that it names, or else those of the object around it."""
+    """Return an object of a call with its tool and file.  If the object names no tool or file, the object around it
+    does."""
     tool, path = value.get("name"), next((text for name in PATHS if isinstance(text := value.get(name), str)), None)
     return Arguments(tool if isinstance(tool, str) else around.tool, path or around.path, value)
 
 
 def walk(values: Sequence[object], *, everywhere: bool = False) -> Iterator[Arguments]:
-    """Yield the objects in the calls, an outer one before those inside it.
+    """Yield the objects in the calls, an outer object before the objects inside it.
 
     Only the fields in `LISTS` and `INSIDE` are searched, or all fields with `everywhere`.  A list with texts is yielded
     as an object with the positions of the texts as field names.

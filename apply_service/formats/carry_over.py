@@ -1,8 +1,8 @@
 """Carries an edit of an older text over to the present file, by a three-way merge.  Nothing is placed by similarity.
 
-Changes of both sides that touch each other are combined if they concern different lines, words or list entries.  The
-result is then in doubt.  All other touching changes are conflicts.  As the caller asks, a conflict becomes an error
-with both sides, or is written into the file with markers.
+If changes of the two sides touch each other, they are combined if they concern different lines, words or list entries.
+The result is then in doubt.  All other touching changes are conflicts.  The caller chooses whether a conflict becomes
+an error with both sides, or is written into the file with markers.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from apply_service.text.three_way import MergePiece, merge_words, three_way
 from apply_service.types import Certainty, Failure, LikePlace, Prediction
 
 MAX_WORDS = 20
-"""The most lines of a conflict that are merged word by word."""
+"""A conflict is merged word by word only if it has at most this many lines."""
 MAX_TOLD = 200
-"""The most characters of a side that an error shows."""
+"""An error shows at most this many characters of a side."""
 OURS, BASE, DIVIDER, THEIRS = "<<<<<<< file", "||||||| base", "=======", ">>>>>>> edit"
 
 
 def carry_over(base: str, edited: Prediction, newer: str, *, with_markers: bool = False) -> Prediction:
     """Return the merge of `newer` with the changes that the edit made to `base`.  All texts have LF line ends.
 
-    Raises EditConflict: both changed the same lines.  With `with_markers`, both sides are written between conflict
-    markers instead.
+    Raises EditConflict if the edit and `newer` changed the same lines.  With `with_markers`, both sides are written
+    between conflict markers instead.
     """
     old, ours, theirs = (text.split("\n") for text in (base, newer, normalise(edited.text)))
     lines: list[str] = []
@@ -74,7 +74,7 @@ def _name(place: LikePlace) -> str:
 
 
 def _settle(old: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> list[str] | None:
-    """Return the combined changes of both sides in one stretch; None if they exclude each other."""
+    """Return the combined changes of both sides in one stretch; None if the changes exclude each other."""
     pieces = list(three_way(old, ours, theirs, touching=False))
     if all(piece.merged is not None for piece in pieces):
         return [line for piece in pieces for line in piece.merged or ()]
@@ -96,7 +96,7 @@ def _are_entries(lines: Sequence[str]) -> bool:
 
 
 def _failure(number: int, piece: MergePiece, ours: Sequence[str], theirs: Sequence[str]) -> Failure:
-    """Return the report of a conflict, with the edit's lines (`quoted`) and the file's (`found`)."""
+    """Return the report of a conflict, with the edit's lines (`quoted`) and the file's lines (`found`)."""
     place = _place(piece)
     return Failure(f"conflict {number}", (place,), "\n".join(theirs), "\n".join(ours), place.first)
 

@@ -1,4 +1,4 @@
-"""Reads conflict markers as an edit: the first side is old text, the second the new text in its place.
+"""Reads conflict markers as an edit: the first side is the old text, and the second side is the new text in its place.
 
     <<<<<<< ours
     old lines
@@ -7,9 +7,9 @@
     new lines
     >>>>>>> theirs
 
-The labels may be any text, or missing.  A file may hold such markers itself.  So they are an edit only if the file has
-none, and if either the file has a first side or the reply holds nothing else of substance.  A block with the words of
-a search/replace block belongs to that format.
+The labels may be any text, or missing.  A file may hold such markers itself.  So markers are an edit only if the file
+has none, and only if the file has the text of a first side or the reply holds nothing else of substance.  A block with
+the words of a search/replace block belongs to that format.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MARK = re.compile(r"(?:(?P<open><{7})|(?P<base>\|{7})|(?P<close>>{7}))(?: .*)?$|
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """Return the original with the first side of each block replaced by the second."""
+    """Return the original, with the second side of each block in place of the first."""
     lines, trust = update.split("\n"), Trust()
     conflicts = pick_for_file(read_conflicts(lines), about.path, trust)
     numbered = list(enumerate(lines))
@@ -59,9 +59,9 @@ class Conflict(NamedTuple):
 
 
 def read_conflicts(lines: Sequence[str], taken: Collection[int] = ()) -> list[Conflict]:
-    """Return the blocks of an update; `taken` lines are no marks.
+    """Return the blocks of an update; `taken` lines do not count as marks.
 
-    Raises MalformedEdit: there is no block, or one is not complete.
+    Raises MalformedEdit if there is no block, or if a block is not complete.
     """
     found: list[Conflict] = []
     path: str | None = None
@@ -88,7 +88,7 @@ def read_conflicts(lines: Sequence[str], taken: Collection[int] = ()) -> list[Co
 
 
 def _kind_of(line: str) -> str | None:
-    """Return the kind of mark that the line is, if it is one; "other" for a mark of a search/replace block."""
+    """Return the kind of the mark in the line, if it is a mark; "other" for a mark of a search/replace block."""
     if (mark := read_mark(line)) is not None and mark.kind != "divide":
         return "other"
     match = MARK.match(line.rstrip())
@@ -104,7 +104,7 @@ def _malformed(message: str, line: str) -> MalformedEdit:
 
 
 class FoundConflicts(Recognised):
-    """The conflicts in a reply; none if one of them is not complete."""
+    """The conflicts in a reply; empty if any conflict is not complete."""
 
     has_marks = True
 

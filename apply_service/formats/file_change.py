@@ -1,7 +1,7 @@
 """Holds one file's part of a diff or patch, and makes this change to the file's text.
 
-`unified_diff` and `v4a` read diffs and patches into such changes.  A request is about one file and picks its change;
-`patch` applies all of them.
+`unified_diff` and `v4a` parse diffs and patches into such changes.  A request is about one file and picks the change of
+that file; `patch` applies all changes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FileChange:
     path: str
     action: Action = "modify"
     new_path: str | None = None
-    """Its new name, if it gets one."""
+    """The file's new name, if it gets one."""
     hunks: tuple[QuotedHunk, ...] = ()
     old_mode: str | None = None
     new_mode: str | None = None
@@ -43,7 +43,7 @@ class FileChange:
 
 
 class PatchText(NamedTuple):
-    """The changes in a text, and its stray lines: those that are neither part of a change nor usual around one."""
+    """The changes in a text, and its stray lines, which are neither part of a change nor usual around a change."""
 
     changes: tuple[FileChange, ...]
     strays: tuple[int, ...]
@@ -60,9 +60,10 @@ def quotes_file(changes: Sequence[FileChange], reply: ReplyLines) -> bool:
 
 
 def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -> FileChange:
-    """Return the change of the file at `path`, or the only change.  A copy is a change of the file that it makes.
+    """Return the change of the file at `path`, or the only change.  A copy counts as a change to the new file that it
+    creates.
 
-    Raises MalformedEdit: there are several files, and `path` does not tell which is meant.
+    Raises MalformedEdit if there are several files, and `path` does not tell which is meant.
     """
     mine = [change for change in changes if change.is_for(path)]
     mine = [change for change in mine if path in change.names] or mine
@@ -99,8 +100,8 @@ Part = TypeVar("Part", bound=_Named)
 def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list[Part]:
     """Return the parts of an edit for the file at `path`.  A part without a name is for any file.
 
-    If the parts name one file at most, all are returned.  Raises MalformedEdit: they name several files, and none is
-    known to be this one.
+    If the parts name at most one file, all parts are returned.  Raises MalformedEdit if they name several files, and
+    none is known to be the file at `path`.
     """
     named = sorted({part.path for part in parts if part.path})
     if len(named) <= 1:
@@ -116,7 +117,8 @@ def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list
 
 
 def _tell_name(named: str, path: str | None, trust: Trust) -> None:
-    """Doubt an edit that names another file than the one at `path`.  If only the folders differ, note that."""
+    """Record a doubt if the edit names a file other than the one at `path`.  If only the folders differ, record a
+    note."""
     if has_same_name(named, path):
         trust.note(f"the edit names the file {named}")
     else:
@@ -133,16 +135,17 @@ def _several_files(path: str | None, named: Sequence[str]) -> MalformedEdit:
 
 
 def predict_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
-    """Return the file after its change.  A deleted file has no text.  The reasons report a new name or mode.
+    """Return the file after its change.  A deleted file has no text.  The prediction's reasons report a new name or
+    mode.
 
-    Raises MalformedEdit: the change creates a file that exists, or contradicts itself.  Raises NeedsMoreContext: a hunk
-    has no place.
+    Raises MalformedEdit if the change creates a file that exists, or contradicts itself.  Raises NeedsMoreContext if a
+    hunk has no place.
     """
     file, lines = FileLines(original), update.split("\n")
     hunks = [_with_found_context(hunk, file, lines) for hunk in change.hunks]
     if hunks and (last := hunks[-1]).lacking != (0, 0):
         lacks_blank = "\n" + "\n".join(last.old) + "\n\n" in f"\n{original}\n"
-        if last.lacking != (1, 1) or not lacks_blank:  # otherwise it only lacks a blank line, which the file has there
+        if last.lacking != (1, 1) or not lacks_blank:  # otherwise the hunk lacks only a blank line of the file
             trust.doubt(f"{last.label}: has fewer lines than its header says; the edit may be cut short")
     _note_headers(change, trust)
     if change.action == "create":
@@ -170,7 +173,7 @@ def _note_headers(change: FileChange, trust: Trust) -> None:
 def _created(original: str, change: FileChange, hunks: Sequence[QuotedHunk]) -> str:
     """Return the text of the new file.
 
-    Raises MalformedEdit: the file already has text, or the edit has lines that a new file can't have.
+    Raises MalformedEdit if the file already has text, or the edit has lines that a new file can't have.
     """
     if original.strip():
         raise MalformedEdit(
@@ -189,9 +192,9 @@ def _created(original: str, change: FileChange, hunks: Sequence[QuotedHunk]) -> 
 
 
 def _check_deletion(file: FileLines, change: FileChange, hunks: Sequence[QuotedHunk], trust: Trust) -> None:
-    """Doubt a deletion of other lines than the file has.
+    """Record how far a deletion can be trusted if its lines are not those of the file.
 
-    Raises MalformedEdit: a diff of git deletes the file without showing its lines.
+    Raises MalformedEdit if a diff of git deletes the file without showing its lines.
     """
     if not hunks and change.old_mode is not None and file.lines:  # git refuses this too; V4A deletes without hunks
         raise MalformedEdit(
@@ -206,9 +209,10 @@ def _check_deletion(file: FileLines, change: FileChange, hunks: Sequence[QuotedH
 
 
 def _with_found_context(hunk: QuotedHunk, file: FileLines, lines: Sequence[str]) -> QuotedHunk:
-    """Return the hunk, with its context lines exactly as they were written if only that fits the file.
+    """Return the hunk.  If it fits the file only with its context lines exactly as they were written, it gets those
+    lines.
 
-    Such lines came without their leading blank.
+    Such context lines came without their leading blank.
     """
     if not hunk.old or file.stands(hunk.old, Likeness.TRAILING):
         return hunk

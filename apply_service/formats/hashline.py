@@ -5,8 +5,8 @@
     {"insert_after": {"anchor": ..., "text": ...}}               replace 6:a3..9:f1  and lines with a + below it
 
 A line number with its hash is an *anchor*.  All edits of a call name lines of the file as it was read.  If a hash does
-not fit, the edit is stale, and no similar lines are searched for.  Tools hash lines in different ways; the way that
-fits the anchors is taken.
+not fit, the edit is stale, and no similar lines are looked for.  Tools hash lines in different ways; the way that fits
+the anchors is taken.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OPERATIONS = ("set_line", "replace_lines", "replace_line", "delete_lines", "inse
 LETTERS = "ZPMQVRWSNKTXJBYH"
 """The digits of hashes that are written in letters."""
 MIN_ANCHORS = 2
-"""This many anchors prove that a tool hashes lines in an unusual way.  A single one may fit by chance."""
+"""This many anchors prove that a tool hashes lines in an unusual way.  A single anchor may fit by chance."""
 
 
 class Anchor(NamedTuple):
@@ -60,7 +60,7 @@ class Anchor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineEdit:
-    """New lines that replace others, or that go before or after one."""
+    """New lines that replace lines of the file, or that go before or after a line."""
 
     op: str
     """`replace`, `before` or `after`."""
@@ -71,7 +71,8 @@ class LineEdit:
 
     @property
     def rows(self) -> range:
-        """The rows of the file that are replaced; an empty range at the place of new lines if none are."""
+        """The rows of the file that are replaced.  If none are, this is an empty range at the place of the new
+        lines."""
         if self.op == "replace":
             return range(self.start.line - 1, self.end.line)
         return range(at := self.start.line - (self.op == "before"), at)
@@ -80,8 +81,9 @@ class LineEdit:
 def predict(original: str, update: str, about: EditContext) -> Prediction:
     """Return the original with all edits made to the lines that they name.
 
-    Raises MalformedEdit: there is no such edit, or two edits change the same lines.  Raises StaleBase: a named line is
-    not there, or has another hash.  Raises NeedsMoreContext: a text that a call also replaces has no single place.
+    Raises MalformedEdit if there is no such edit, or if two edits change the same lines.  Raises StaleBase if a named
+    line is not there, or has a different hash.  Raises NeedsMoreContext if a text that a call also replaces has no
+    single place.
     """
     found = read_edits(update)
     if not found.lines:
@@ -138,7 +140,7 @@ recognise = FoundHashlines
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 class LineEdits(NamedTuple):
-    """The edits of lines in a reply, those of text in the same calls, and whether the JSON was broken."""
+    """The edits of lines in a reply, the edits of text in the same calls, and whether the JSON was broken."""
 
     lines: tuple[LineEdit, ...] = ()
     others: tuple[Replacement, ...] = ()
@@ -146,7 +148,7 @@ class LineEdits(NamedTuple):
 
 
 def read_edits(text: str) -> LineEdits:
-    """Return the edits of lines in a reply; empty if it has none.  Raises MalformedEdit: as `read_calls`."""
+    """Return the edits of lines in a reply; empty if the reply has none.  Raises MalformedEdit if `read_calls` does."""
     if not re.search(r"\d[:#]\w\w", text):
         return LineEdits()
     if orders := tuple(_read_orders(text.split("\n"))):
@@ -160,7 +162,7 @@ def read_edits(text: str) -> LineEdits:
 
 
 def _read_orders(lines: Sequence[str]) -> Iterator[LineEdit]:
-    """Yield the edits in the form without JSON: each is an order, and below it new lines that begin with +."""
+    """Yield the edits in the form without JSON.  Each edit is an order, with new lines below it that begin with +."""
     for at, line in enumerate(lines):
         order = _ORDER.match(line) if line[:200].rstrip().endswith(":") or ".." in line or " " in line else None
         if order is None:
@@ -174,7 +176,7 @@ def _read_orders(lines: Sequence[str]) -> Iterator[LineEdit]:
 
 
 def _edit_of(call: Arguments) -> LineEdit | None:
-    """Return the edit in the own fields of a call's object; None if they hold none."""
+    """Return the edit in the own fields of a call's object; None if these hold no edit."""
     fields: Mapping[str, object] = call.fields
     name = next((name for name in OPERATIONS if isinstance(fields.get(name), dict)), None)
     if name is not None:
@@ -185,7 +187,8 @@ def _edit_of(call: Arguments) -> LineEdit | None:
 
 
 def _edit(op: str, fields: Mapping[str, object], path: str | None) -> LineEdit | None:
-    """Return the edit with this operation; None if it names no line by its hash, or its new lines are not text."""
+    """Return the edit with this operation; None if `fields` name no line by its hash, or if the new lines are not
+    text."""
     told, ended = _text_under(fields, STARTS), _text_under(fields, ENDS)
     if "src" in fields:
         op, told, ended = _read_source(told)
@@ -201,7 +204,7 @@ def _edit(op: str, fields: Mapping[str, object], path: str | None) -> LineEdit |
 def _read_source(told: str) -> tuple[str, str, str]:
     """Return the operation, the first line and the last line of a `src`.
 
-    `a` and `a..b` replace lines, `a..` inserts after a line, and `..b` before one.
+    `a` and `a..b` replace lines, `a..` inserts after a line, and `..b` inserts before a line.
     """
     head, dots, tail = told.partition("..")
     op = "replace" if not dots or (head and tail) else "after" if head else "before"
@@ -214,7 +217,7 @@ def _text_under(fields: Mapping[str, object], names: Sequence[str]) -> str:
 
 
 def _rows(new: object) -> tuple[str, ...] | None:
-    """Return the new lines, which come as one text or as a list; None if they are neither."""
+    """Return the new lines, which come as one text or as a list; None if `new` is neither."""
     if not isinstance(new, str | list | None):
         return None
     rows = [str(row) for row in new] if isinstance(new, list) else normalise(new).split("\n") if new else []
@@ -279,8 +282,8 @@ def usual_anchor(number: int, line: str) -> str:
 def _letters(anchor: Anchor, line: str) -> bool:
     """Tell whether the anchor has the line's hash in letters.
 
-    Tools leave out all white space of the line or only that at its end.  The seed may be the line's number, if the line
-    has no letters and digits.
+    Some tools leave out all white space of the line, and others only the white space at its end.  The seed may be the
+    line's number if the line has neither letters nor digits.
     """
     seed = 0 if any(map(str.isalnum, line)) else anchor.line
     sums = {_xx32(data, of) & 255 for data in (_bare(line), line.rstrip().encode()) for of in (0, seed)}

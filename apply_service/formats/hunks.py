@@ -1,11 +1,11 @@
 """Places hunks in a file and writes them.  A hunk keeps, removes and adds lines.
 
 Hunks are the common form of search/replace blocks, diffs and patches.  Each format turns its text into hunks, and
-`merge_hunks` finds the place of each and writes it.  The *quote* of a hunk is the lines that it keeps or removes.
+`merge_hunks` finds the place of each hunk and writes it.  The *quote* of a hunk is the lines that it keeps or removes.
 
 If the quote occurs once, there is no choice.  Among several places the stated line number decides, then the scopes,
-then the hunks around it.  If the quote is not found, the hunk's result is searched for, because the file may have it
-already, and then similar lines.  Kept lines have the file's wording, and new lines get the indentation of their place.
+then the hunks around it.  If the quote is not found, the hunk's result is looked for, because the file may already have
+it, and after that similar lines.  Kept lines have the file's wording, and new lines get the indentation of their place.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from apply_service.text.markers import is_marker
 from apply_service.types import Certainty, Failure, LineOp, Prediction
 
 MAX_SEARCHED = 20
-"""The most misquoted hunks that are searched for.  Each search reads the whole file."""
+"""At most this many misquoted hunks are looked for, because each search reads the whole file."""
 MAX_LABELS = 5
-"""The most hunks that an error names."""
+"""An error names at most this many hunks."""
 LEAST_LIKE = 0.3
-"""The least score of a place that a failure names."""
+"""A failure names a place only if its score is at least this."""
 MIN_TOLD = 4
 """A line with at least this many letters and digits does not stand somewhere by chance."""
 MIN_MADE = 2
-"""A misquoted hunk counts as made already if its result stands in the file.  That is a guess if the result has fewer
-lines than this, not counting blank ones, because a single line may stand there by chance."""
+"""A misquoted hunk counts as already made if its result stands in the file.  That is a guess if the result has fewer
+lines than this, not counting blank lines, because a single line may stand there by chance."""
 
 
 class Trust:
@@ -49,7 +49,7 @@ class Trust:
         self.certainty = Certainty.CERTAIN
         self.failures: list[Failure] = []
         self.made: list[bool] = []
-        """Whether the file has the change already, for each part of the edit."""
+        """For each part of the edit, whether the file already has the change."""
         self._said: dict[str, None] = {}
 
     def guess(self, reason: str) -> None:
@@ -81,10 +81,10 @@ class Trust:
         )
 
     def prediction_of(self, original: str, merged: str, update_lines: Sequence[str], n_own: int = 0) -> Prediction:
-        """Return the prediction of a merged text that is written already.
+        """Return the prediction of a merged text that is already written.
 
-        Its new lines are looked up in `update_lines[n_own:]`.  Those that are not there are put behind the update's
-        lines.
+        The text's new lines are looked up in `update_lines[n_own:]`.  New lines that are not there are put behind the
+        update's lines.
         """
         lines = list(update_lines)
         rows: defaultdict[str, deque[int]] = defaultdict(deque)
@@ -106,14 +106,15 @@ class QuotedHunk:
     """One change, with the lines of the file that the edit quotes around it."""
 
     label: str
-    """The name of the hunk in messages, such as "block 2" or "hunk 3": its number in the edit of its file."""
+    """The name of the hunk in messages, such as "block 2" or "hunk 3".  The number counts the hunks in the edit of one
+    file."""
     lines: tuple[HunkLine, ...]
     stated_line: int | None = None
     """The 0-based line of the original at which the hunk starts, according to the edit."""
     scopes: tuple[str, ...] = ()
     """The headers of the scopes that hold the hunk, the outermost first."""
     scopes_bind: bool = False
-    """Whether the format defines that the hunk lies in its scopes; otherwise they are only a hint."""
+    """Whether the format defines that the hunk lies in its scopes.  Otherwise the scopes are only a hint."""
     is_at_end: bool = False
     """Whether the edit says that the hunk reaches the end of the file."""
     old_lacks_newline: bool = False
@@ -135,7 +136,7 @@ class QuotedHunk:
 
     @property
     def quotes(self) -> bool:
-        """Whether an old line is not blank, so that it can be searched for."""
+        """Whether some old line is not blank, so that the quote can be looked for."""
         return any(line.strip() for line in self.old)
 
     @property
@@ -147,7 +148,7 @@ class QuotedHunk:
 def signed_lines(body: Sequence[tuple[int, str]]) -> tuple[HunkLine, ...]:
     """Return the lines of a diff's or patch's hunk.  `body`: its lines with signs, as (line of the update, text).
 
-    If a context line lacks its leading blank, no context line loses one.
+    If one context line lacks its leading blank, no context line loses its first blank.
     """
     keeps_blank = any(text[:1] not in ("", " ", "+", "-", "\\") for _, text in body)
     kinds: dict[str, Literal["remove", "add"]] = {"-": "remove", "+": "add"}
@@ -165,7 +166,7 @@ def hunk_of_replacement(
 ) -> QuotedHunk:
     """Return a hunk that replaces old text by new text, both as (line of the update, text).
 
-    The lines that both share become context.
+    Lines that the old and the new text share become context.
     """
     lines: list[HunkLine] = []
     b = 0
@@ -185,9 +186,9 @@ def merge_hunks(
     """Return the merge of the original with the hunks.
 
     `is_ordered`: the format puts hunks in the file's order, and each hunk changes only the original.  Otherwise a hunk
-    may change lines that another one writes.  `trust` already holds the reasons that the parser has recorded.
+    may change lines that another hunk writes.  `trust` already holds the reasons that the parser has recorded.
 
-    Raises NeedsMoreContext: a hunk has no place.  Raises MalformedEdit: two hunks contradict each other.
+    Raises NeedsMoreContext if a hunk has no place.  Raises MalformedEdit if two hunks contradict each other.
     """
     file, update_lines = FileLines(original), update.split("\n")
     parts = [part for hunk in hunks for part in _cut_at_gaps(file, hunk, trust)]
@@ -204,7 +205,7 @@ def merge_hunks(
 
 
 def _cut_at_gaps(file: FileLines, hunk: QuotedHunk, trust: Trust) -> list[QuotedHunk]:
-    """Return the parts of a hunk between its context lines that are markers for omitted lines (`...`)."""
+    """Return the parts of a hunk, cut at those context lines that are markers for omitted lines (`...`)."""
     is_gap = [line.kind == "context" and is_marker(line.text) for line in hunk.lines]
     if not any(is_gap) or not hunk.old or file.stands(hunk.old):
         return [hunk]
@@ -234,9 +235,10 @@ def _write(
 
 
 def _without_missing(hunk: QuotedHunk, place: Place) -> tuple[QuotedHunk, Place]:
-    """Return the hunk without the blank lines at its edges that the file lacks, on both of its sides.
+    """Return the hunk without the blank lines at its edges that the file lacks.  These lines are left out on both sides
+    of the hunk.
 
-    Otherwise such a line would count as one of the blank lines that the hunk adds.
+    Otherwise such a line would count as a blank line that the hunk adds.
     """
     if (
         place.likeness is Likeness.FUZZY
@@ -264,7 +266,7 @@ def _without_missing(hunk: QuotedHunk, place: Place) -> tuple[QuotedHunk, Place]
 def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> list[Place]:
     """Return a place for every hunk, in the order of the hunks.
 
-    Raises NeedsMoreContext: a hunk has no place, not even a probable one.  The error names its longest quoted line.
+    Raises NeedsMoreContext if a hunk has no place, not even a probable one.  The error names its longest quoted line.
     """
     found = [file.find(hunk.old) for hunk in hunks]
     # For each hunk: the first row of any later hunk that has only one possible place.
@@ -272,7 +274,7 @@ def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> 
     for places in reversed(found[1:]):
         below.append(min(below[-1], places[0].start) if len(places) == 1 else below[-1])
     chosen: list[Place] = []
-    above = n_lost = drift = 0  # the largest end of the hunks so far; the last hunk's distance from its stated line
+    above = n_lost = drift = 0  # the furthest end of the hunks so far; the last hunk's distance from its stated line
     for hunk, places, first_below in zip(hunks, found, reversed(below), strict=False):
         if not hunk.old:
             place = Place((), Likeness.EXACT, gap=_gap(file, hunk, trust))
@@ -298,7 +300,7 @@ def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> 
 
 
 def _as_made(file: FileLines, hunk: QuotedHunk, place: Place, trust: Trust) -> Place:
-    """Return the place.  If the new lines already stand beside the quoted ones, it is marked as applied."""
+    """Return the place.  If the new lines already stand beside the quoted lines, the place is marked as applied."""
     added = [line.text for line in hunk.lines if line.kind == "add"]
     n_above = next((k for k, line in enumerate(hunk.lines) if line.kind != "add"), 0)
     is_insertion = len(added) + len(hunk.old) == len(hunk.new) and tells_something(added)
@@ -316,7 +318,7 @@ def tells_something(lines: Sequence[str]) -> bool:
 def _doubt_quote(file: FileLines, hunk: QuotedHunk, place: Place, trust: Trust) -> None:
     """Record a doubt about whatever the hunk does not quote exactly."""
     for scope in hunk.scopes if hunk.scopes_bind else ():
-        # Doubt a scope that the file lacks, even if the lines below it are found exactly.
+        # Record a doubt if the file lacks a scope, even if the lines below it are found exactly.
         if not _rows_of_scope(file, scope, 0, len(file)):
             trust.doubt(f"{hunk.label}: the file has no scope {scope[:100]!r}")
     quoted = zip((line for line in hunk.lines if line.kind != "add"), place.rows, strict=False)
@@ -330,7 +332,7 @@ def _doubt_quote(file: FileLines, hunk: QuotedHunk, place: Place, trust: Trust) 
 
 
 def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range, expected: int, trust: Trust) -> Place:
-    """Choose one of several places.  `room`: the rows between the neighbouring hunks, as far as these have places."""
+    """Choose one of several places.  `room`: the rows between the neighbouring hunks that have places."""
     label = hunk.label
     if hunk.stated_line is not None and file.stands_at(hunk.old, hunk.stated_line):
         if not hunk.is_well_formed:
@@ -364,7 +366,7 @@ def _choose(file: FileLines, hunk: QuotedHunk, places: list[Place], room: range,
 
 def _inside(scopes: Sequence[tuple[int, int]], places: Sequence[Place]) -> list[Place]:
     """Return the places that begin in a scope.  `scopes`: in the order of the file."""
-    # the first row of each scope, and the largest end of the scopes before it
+    # the first row of each scope, and the furthest end of the scopes before it
     firsts, ends = [start for start, _ in scopes], [0, *accumulate((end for _, end in scopes), max)]
     return [place for place in places if place.start < ends[bisect_right(firsts, place.start)]]
 
@@ -379,7 +381,7 @@ def _scope_spans(file: FileLines, scopes: Sequence[str]) -> list[tuple[int, int]
 
 
 def _rows_of_scope(file: FileLines, scope: str, start: int, end: int) -> list[int]:
-    """Return the rows from `start` to `end` that equal the scope's header, or else those that contain it."""
+    """Return the rows from `start` to `end` that equal the scope's header, or else the rows that contain the header."""
     wanted = scope.strip()
     equal = file.rows_of(Likeness.INDENTED).get(wanted, [])
     first = bisect_left(equal, start)
@@ -391,7 +393,7 @@ def _rows_of_scope(file: FileLines, scope: str, start: int, end: int) -> list[in
 def _gap(file: FileLines, hunk: QuotedHunk, trust: Trust) -> int:
     """Return the row before which a hunk without a quote goes: the stated line, or the end of its scope or of the file.
 
-    Raises NeedsMoreContext: the edit gives none of these.
+    Raises NeedsMoreContext if the edit names none of these.
     """
     if len(file) == 0 or hunk.is_at_end:
         return len(file)
@@ -409,9 +411,9 @@ def _gap(file: FileLines, hunk: QuotedHunk, trust: Trust) -> int:
 
 
 def _find_lost(file: FileLines, hunk: QuotedHunk, n_lost: int, trust: Trust) -> Place:
-    """Return the probable place of a hunk whose quote is not in the file: that of its result or of similar lines.
+    """Return the probable place of a hunk whose quote is not in the file: the place of its result or of similar lines.
 
-    Raises NeedsMoreContext: the file has neither.
+    Raises NeedsMoreContext if the file has neither.
     """
     made = file.find(hunk.new, 2, Likeness.TRAILING) if any(map(str.strip, hunk.new)) else []
     if len(made) == 1:
@@ -543,7 +545,7 @@ class _Canvas:
     def ops(self) -> list[LineOp]:
         """Return the operations, which have every line of the file once and in order.
 
-        New lines come after all removed lines of their stretch.
+        In each stretch, new lines come after all removed lines.
         """
         if contested := sorted(self._shown.keys() & self._dropped.keys()):
             row = contested[0]

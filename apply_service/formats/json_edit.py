@@ -1,9 +1,9 @@
-"""Reads JSON edits, which agents send to their edit tools: `{"old_string": ..., "new_string": ...}` in many spellings.
+"""Reads JSON edits, as agents send them to edit tools: `{"old_string": ..., "new_string": ...}` in many spellings.
 
 The JSON is one object, a list of objects, or an object with a list under `edits`.  A tool call may stand around it.
 
 The old text is a piece of the file, not necessarily whole lines.  It must occur once, unless `replace_all` is set.  If
-it does not occur exactly, its lines are searched for, as with search/replace blocks.  `insert` puts lines below a line
+it does not occur exactly, its lines are looked for, as with search/replace blocks.  `insert` puts lines below a line
 that it names by number, and `create` makes a new file.
 """
 
@@ -37,20 +37,25 @@ PAIRS = (
     ("old_content", "new_content"),
     ("search", "replace"),
 )
-"""The names of old and new text, in the spellings of the tools.  The last pair also names other things."""
+"""The names of old and new text, in the spellings of the tools.  The names of the last pair also stand for other
+things."""
 ALL = ("replace_all", "replaceAll", "allow_multiple")
 CREATED, LINE = "file_text", "insert_line"
-"""Fields of a tool's commands: `create` has the text of a new file, and `insert` the line below which text goes."""
+"""Fields of a tool's commands: `create` holds the text of a new file, and `insert` holds the line below which text
+goes."""
 INSERTED = ("insert_text", "new_str", "text")
 """The names of the text of an `insert`."""
 NO_EDITS = ("view", "undo_edit")
-"""Commands of such a tool that are no edits."""
+"""Commands of such a tool that are not edits."""
 MAX_EDITS = 5_000
-"""The most edits of one file.  An answer with more changes would hold up others while it is handed over."""
+"""A file may have at most this many edits.  An answer with more changes would hold up others while it is handed
+over."""
 MANY = 50
-"""From this many edits on, the words of the file are indexed.  For fewer, searching the file each time is faster."""
+"""From this many edits on, the words of the file are indexed.  For fewer edits, searching the file each time is
+faster."""
 MAX_STANDS = 16
-"""The most places that are tried for one edit.  If every word of its old text has more, the file is searched."""
+"""At most this many places are tried for one edit.  If every word of its old text has more places, the file is
+searched."""
 WORD = re.compile(r"\w+")
 
 
@@ -59,8 +64,8 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
 
     The prediction's `update_lines` are the update's own lines, followed by the new lines in its strings.
 
-    Raises MalformedEdit: there is no edit, or it contradicts itself.  Raises NeedsMoreContext: an old text has no
-    place, or several.  Raises TooLarge: there are more than MAX_EDITS edits.
+    Raises MalformedEdit if there is no edit, or if an edit contradicts itself.  Raises NeedsMoreContext if an old text
+    has no place, or several.  Raises TooLarge if there are more than MAX_EDITS edits.
     """
     found, is_mended = read_replacements(update)
     if not found:
@@ -104,7 +109,8 @@ def _no_edit(update: str) -> MalformedEdit:
 
 
 class FoundJson(Recognised):
-    """The JSON edits in a reply.  A text that can only be meant as one has this format even if it can't be read."""
+    """The JSON edits in a reply.  A text that can only be meant as a JSON edit has this format even if it can't be
+    read."""
 
     has_marks = True
 
@@ -129,7 +135,8 @@ class FoundJson(Recognised):
         return Sureness.QUOTES if not is_value and is_told else Sureness.MARKS
 
     def _is_told(self, one: Replacement) -> bool:
-        """Tell whether the file has the old text or the line that the edit names, or is new if it names none."""
+        """Tell whether the file has the old text or the line that the edit names; if the edit names none, whether the
+        file is new."""
         if one.below is not None:
             return one.below <= len(self.reply.file)
         return one.old in self.reply.original if one.old.strip() else self.reply.is_new_file
@@ -163,7 +170,8 @@ class Replacement:
     path: str | None = None
     replaces_all: bool = False
     below: int | None = None
-    """The 1-based line of the file below which `new` goes; 0: above all lines.  There is no old text then."""
+    """The 1-based line of the file below which `new` goes; 0 means above all lines.  If it is set, there is no old
+    text."""
 
     def as_json(self) -> str:
         edit: dict[str, object] = {"path": self.path}
@@ -177,7 +185,7 @@ class Replacement:
 def read_replacements(text: str) -> tuple[tuple[Replacement, ...], bool]:
     """Return the replacements in a text's calls, and whether their JSON was broken.
 
-    Raises MalformedEdit: as `read_calls`.
+    Raises MalformedEdit if `read_calls` does.
     """
     if not (has_pair(text) or CREATED in text or LINE in text):
         return (), False
@@ -204,7 +212,7 @@ def own_replacement(call: Arguments) -> Iterator[Replacement]:
     match pair, value.get("command"), value.get(CREATED):
         case (str(old), str(new)), _, _:
             is_for_all = any(value.get(name) in (True, "true") for name in ALL)
-            mark = MARK if old.startswith(MARK) else ""  # kept, because it may be a character inside the file
+            mark = MARK if old.startswith(MARK) else ""  # the mark may be a character inside the file
             new = (MARK if mark and new.startswith(MARK) else "") + normalise(new)
             yield Replacement(mark + normalise(old), new, path, is_for_all)
         case _, "create", str(text):
@@ -217,10 +225,10 @@ def own_replacement(call: Arguments) -> Iterator[Replacement]:
 
 
 class Plan:
-    """Collects replacements in a text.  An index of words finds each old text without a search of the whole text.
+    """Collects replacements in a text.  An index of words finds each old text without searching the whole text.
 
     No two replacements change the same line.  So each can be found in the unchanged text, whatever their order, and no
-    new word is made of pieces of two replacements.
+    new word arises from pieces of two replacements.
     """
 
     def __init__(self, text: str) -> None:
@@ -250,7 +258,7 @@ class Plan:
         return True
 
     def _places(self, old: str) -> list[int]:
-        """Return where the old text stands; empty if the index can't tell."""
+        """Return the places of the old text; empty if the index can't tell."""
         whole = [word for word in WORD.finditer(old) if word.start() > 0 and word.end() < len(old)]
         rarest = min(whole, key=lambda word: len(self._starts.get(word[0], ())), default=None)
         if rarest is None or rarest[0] in self._new_words:
@@ -275,9 +283,9 @@ class Plan:
 
 
 def replace_text(text: str, replacement: Replacement, label: str, trust: Trust) -> str:
-    """Return the text with one replacement made.  Old text that does not occur exactly is searched for like a hunk.
+    """Return the text with one replacement made.  Old text that does not occur exactly is looked for like a hunk.
 
-    Raises NeedsMoreContext: the old text has no place, or several.
+    Raises NeedsMoreContext if the old text has no place, or several.
     """
     old, new = replacement.old, replacement.new
     if not old.strip():
@@ -294,7 +302,7 @@ def replace_text(text: str, replacement: Replacement, label: str, trust: Trust) 
     first = text.find(old)
     if first >= 0 and replacement.replaces_all:
         return text.replace(old, new)
-    if first >= 0 and text.find(old, first + 1) < 0:  # also finds a place that overlaps the first
+    if first >= 0 and text.find(old, first + 1) < 0:  # this also finds a place that overlaps the first
         trust.made.append(is_made := _stands_there(text, first, old, new))
         if is_made:
             trust.doubt(f"{label}: the text that it adds stands beside its old text already")
@@ -309,7 +317,7 @@ def replace_text(text: str, replacement: Replacement, label: str, trust: Trust) 
 
 
 def _stands_there(text: str, at: int, old: str, new: str) -> bool:
-    """Tell whether the replacement is made already: the new text stands here too, with the old text as a part of it."""
+    """Tell whether the replacement is already made: the new text stands here too, with the old text as a part of it."""
     inside = new.find(old)
     is_there = 0 <= inside <= at and text.startswith(new, at - inside)
     return is_there and tells_something([new.replace(old, "")])
@@ -333,7 +341,7 @@ def _several_places(text: str, old: str, label: str) -> NeedsMoreContext:
 
 
 def _insert(text: str, below: int, new: str, label: str) -> str:
-    """Return the text with new lines below this line.  Raises NeedsMoreContext: the text has no such line."""
+    """Return the text with new lines below line `below`.  Raises NeedsMoreContext if the text has no such line."""
     lines = text.split("\n")
     n_lines = len(lines) - (lines[-1] == "")
     if below > n_lines:

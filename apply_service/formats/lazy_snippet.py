@@ -22,7 +22,7 @@ CODE_TOOL = "insert_edit_into_file"
 def predict(original: str, update: str, about: EditContext) -> Prediction:
     """Return the predicted merge.
 
-    Raises EmptyUpdate: the snippet has no visible character.  Raises TooLarge: the texts are too large to align.
+    Raises EmptyUpdate if the snippet has no visible character.  Raises TooLarge if the texts are too large to align.
     """
     if not update.strip():
         raise EmptyUpdate("the snippet is empty", remedy="send the lines that change, with markers for the rest")

@@ -1,9 +1,9 @@
-"""Carries a hunk over to a stretch of the file that it misquotes.
+"""Carries a hunk over to a stretch of the file that the hunk misquotes.
 
-The quote, the hunk's result and the file's stretch are merged three ways.  Lines with text come first: each line of
-the quote has a line of the file, lacks one, or has changed places with its neighbours.  Then the blank lines: a gap
-that the hunk leaves alone stays as in the file.  Nothing is guessed: if the file does not tell what the hunk would do
-there, there is no result.
+The quote, the hunk's result and the file's stretch are merged three ways.  Lines with text come first: each line of the
+quote has a counterpart in the file, lacks one, or has changed places with its neighbours.  Blank lines come next: a gap
+(a run of blank lines) that the hunk leaves alone stays as in the file.  Nothing is guessed: if the file does not tell
+what the hunk would do there, there is no result.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from apply_service.text.three_way import accounts_for, merge_words, only_misspel
 from apply_service.types import Failure, LikePlace
 
 CLEAR_MARGIN = 0.08
-"""A misquoted stretch is ambiguous if the scores of its best and second-best place differ by less than this."""
+"""A misquoted stretch is ambiguous if the scores of its best and its second-best place differ by less than this."""
 MAX_CANDIDATES = 3
 MIN_NEXT = 0.45
-"""The least score of a place that a suggested next edit quotes."""
+"""A suggested next edit quotes a place only if the place's score is at least this."""
 
 MAX_MOVED = 4
-"""Blocks of lines among which a line may have moved."""
+"""A line may have moved among at most this many blocks of lines."""
 
 Item = int | tuple[str, int | None]
 """A line of the result: a row of the file, or a new line with its line of the update."""
 
 
 def explain(file: FileLines, label: str, lines: Sequence[HunkLine], places: Sequence[Place]) -> Failure:
-    """Return the report of a hunk without a certain place.  `places`: those it may mean, the most similar first."""
+    """Return the report of a hunk without a certain place.  `places`: the places that it may mean, the most similar
+    first."""
     candidates = tuple(LikePlace(p.start + 1, p.end, round(p.score, 3)) for p in places[:MAX_CANDIDATES])
     if not places:
         return Failure(label)
@@ -54,14 +55,14 @@ def explain(file: FileLines, label: str, lines: Sequence[HunkLine], places: Sequ
 
 
 def is_clear(places: Sequence[Place]) -> bool:
-    """Tell whether the first place is clearly more similar than the second."""
+    """Tell whether the first place is clearly more similar to the quote than the second."""
     return len(places) == 1 or places[0].score - places[1].score >= CLEAR_MARGIN
 
 
 def _next_edit(file: FileLines, lines: Sequence[HunkLine], places: Sequence[Place]) -> str | None:
     """Return a corrected edit as JSON: it quotes the file at the first place, and makes the hunk's changes there.
 
-    The result is None if it is unclear what these changes make of the file's lines.
+    The result is None if it is unclear what these changes would do to the file's lines.
     """
     place = rebase(file, lines, places)
     if place is None or place.new is None:
@@ -76,10 +77,10 @@ def _next_edit(file: FileLines, lines: Sequence[HunkLine], places: Sequence[Plac
 
 
 def rebase(file: FileLines, lines: Sequence[HunkLine], places: Sequence[Place]) -> Place | None:
-    """Return the first place with what becomes of it.
+    """Return the first place, together with the lines that the hunk makes of it.
 
-    The result is None if another place is as like, or if the file does not tell.  `lines`: the hunk's lines.  `places`:
-    the likest first.
+    The result is None if another place is equally similar, or if the file does not tell.  `lines`: the hunk's lines.
+    `places`: the possible places, the most similar first.
     """
     place = places[0]
     if not is_clear(places) or place.score < MIN_NEXT:
@@ -110,7 +111,7 @@ def rebase(file: FileLines, lines: Sequence[HunkLine], places: Sequence[Place]) 
 
 
 def _added_blanks(lines: Sequence[HunkLine], gap: int) -> Iterator[tuple[str, int | None]]:
-    """Yield the blank lines that a hunk adds in a gap of its new side, and then as many more as are asked for."""
+    """Yield the blank lines that a hunk adds in a gap of its new side, and then any number of further blank lines."""
     at = 0
     for line in lines:
         if line.kind == "add" and not line.text.strip() and at == gap:
@@ -124,7 +125,7 @@ def _old(lines: Sequence[HunkLine]) -> list[str]:
 
 
 def _reindent(old: _Side, new: _Side, found: _Side, rows: Sequence[int | None]) -> Reindent:
-    """Return how new lines are indented: as they are, if most quoted lines stand as deep as in the file."""
+    """Return how new lines are re-indented: they stay as they are if most quoted lines stand as deep as in the file."""
     pairs = [(text, found.lines[row]) for text, row in zip(old.lines, rows, strict=True) if row is not None]
     n_alike = sum(leading(text) == leading(line) for text, line in pairs)
     return Reindent({}) if 2 * n_alike > len(pairs) else Reindent.of(pairs, new.lines)
@@ -159,18 +160,19 @@ class _Block:
     quoted: range
     found: range
     is_moved: bool = False
-    """Both sides have the same lines, in another order."""
+    """Whether both sides have the same lines, in a different order."""
 
     @property
     def is_clear(self) -> bool:
-        """Whether each line of the quote has its line of the file."""
+        """Whether each line of the quote has a counterpart in the file."""
         return self.is_moved or len(self.quoted) == len(self.found) == 1
 
 
 def _stretch(file: FileLines, lines: Sequence[HunkLine], place: Place) -> tuple[int, int]:
     """Return the file's rows that the quote stands for.
 
-    A quoted line without a row may stand right beside the others, because the quote swaps it with a neighbour.
+    A quoted line without a row may stand right beside the rows of the others, because the quote swaps it with a
+    neighbour.
     """
     old = (line.text for line in lines if line.kind != "add")
     lacking = Counter(text.strip() for text, row in zip(old, place.rows, strict=True) if row is None and text.strip())
@@ -212,7 +214,7 @@ def _split(quoted: Sequence[str], found: Sequence[str], old: range, rows: range)
 
 
 def _join_moved(quoted: Sequence[str], found: Sequence[str], blocks: list[_Block]) -> list[_Block]:
-    """Return the blocks; up to MAX_MOVED of them become one if a line has moved among them."""
+    """Return the blocks.  If a line has moved among several blocks, up to MAX_MOVED of them become one."""
     for low, block in enumerate(blocks):
         if len(block.quoted) == len(block.found):
             continue
@@ -231,11 +233,12 @@ class _Change:
     old: range
     new: range
     added: tuple[HunkLine, ...]
-    """The added lines, with the blank ones between them."""
+    """The added lines, with the blank lines between them."""
 
 
 def _find_changes(lines: Sequence[HunkLine], old: _Side, new: _Side) -> Iterator[_Change]:
-    """Yield the changes in order: of lines with text, and of the blank lines between two that stay."""
+    """Yield the changes in order: changes of lines with text, and changes of the blank lines between two lines that
+    stay."""
     n_old = n_new = 0
     was_kept = False
     told = [line for line in lines if line.text.strip()]
@@ -262,7 +265,8 @@ def _with_blanks(lines: Sequence[HunkLine], added: Sequence[HunkLine]) -> Iterat
 
 
 class _Told(NamedTuple):
-    """What a change does to the file: lines that go, counted without blank ones, and what comes in their place."""
+    """What a change does to the file: the lines that are removed, counted without blank lines, and what replaces
+    them."""
 
     gone: range
     n_above: int
@@ -306,12 +310,12 @@ class _Merge:
         return None if gaps is None else _Told(gone, gaps[0], new, gaps[1])
 
     def _is_changed(self, change: _Change, at_end: int) -> bool:
-        """Tell whether the first new line, or the last one, is the first or last old one with some words changed."""
+        """Tell whether the first or last new line is the first or last old line with some words changed."""
         old, new = self.old.lines[change.old[-at_end]], self.new.lines[change.new[-at_end]]
         return fuzz.ratio(old.strip(), new.strip()) >= MIN_SIMILARITY
 
     def _gone(self, change: _Change) -> range | None:
-        """Return the lines of the file that go; None if the file does not tell."""
+        """Return the lines of the file that are removed; None if the file does not tell."""
         old = change.old
         edges = [block for block in self.blocks if {old.start, old.stop} & {block.quoted.start, block.quoted.stop}]
         sides = [self._side_of(block, change) for block in edges if not block.quoted]
@@ -325,9 +329,9 @@ class _Merge:
         return None if change.new or len(inside) > 1 or not inside[0].is_moved else self._moved(inside[0], old)
 
     def _gap_of(self, at: int, edges: Sequence[_Block], *, is_above: bool) -> range | None:
-        """Return the gap of the file that is gap `at` of the quote; None if it lies among moved lines.
+        """Return the gap of the file that corresponds to gap `at` of the quote; None if it lies among moved lines.
 
-        `is_above`: it lies above the lines there that the quote leaves out.
+        `is_above`: the gap lies above the lines there that the quote leaves out.
         """
         if any(block.quoted.start < at < block.quoted.stop for block in self.blocks):
             return None
@@ -337,7 +341,8 @@ class _Merge:
         return range(row, row)
 
     def _moved(self, block: _Block, old: range) -> range | None:
-        """Return the lines of a moved block that are these lines of the quote; None if they do not stand together."""
+        """Return the lines of a moved block that correspond to lines `old` of the quote; None if they do not stand
+        together."""
         texts = [self.found.lines[k].strip() for k in block.found]
         rows = sorted(block.found.start + texts.index(self.old.lines[k].strip()) for k in old)
         return range(rows[0], rows[-1] + 1) if rows == list(range(rows[0], rows[0] + len(old))) else None
@@ -345,8 +350,8 @@ class _Merge:
     def _side_of(self, block: _Block, change: _Change) -> bool | None:
         """Tell whether lines that the quote leaves out beside a change belong to the line above them.
 
-        They belong to their neighbour if blank lines part them from the other one, in the file and in the hunk.  The
-        result is None if that does not tell.
+        The lines belong to one neighbour if blank lines separate them from the other neighbour, in the file and in the
+        hunk.  The result is None if this does not decide.
         """
         at = block.quoted.start
         above, below = self.found.gaps[block.found.start], self.found.gaps[block.found.stop]
@@ -360,7 +365,7 @@ class _Merge:
         return is_above if is_parted[0 if is_above else 1] else None
 
     def _written(self, change: _Change, gone: range) -> tuple[tuple[str, int | None], ...] | None:
-        """Return what comes in place of the lines that go; None if the file does not tell."""
+        """Return what replaces the removed lines; None if the file does not tell."""
         old, lines = [self.old.lines[k] for k in change.old], [self.found.lines[k] for k in gone]
         new = tuple((self.reindent.apply(line.text), line.update_line) for line in change.added)
         if sorted(" ".join(text.split()) for text in old) == sorted(" ".join(text.split()) for text in lines):
@@ -378,9 +383,9 @@ class _Merge:
 
 # -- blank lines -------------------------------------------------------------------------------------------------------
 class _Gap(NamedTuple):
-    """How many blank lines stand between two lines, and how deep the less indented of them is.
+    """The number of blank lines between two lines, and the indentation of the less indented of the two.
 
-    A depth is None at the end of the quote.
+    `depth` is None at an end of the quote.
     """
 
     n: int
@@ -395,8 +400,8 @@ def _gap(side: _Side, at: int) -> _Gap:
 def _gaps_of_insertion(file: int, old: _Gap, above: _Gap, below: _Gap) -> tuple[int, int] | None:
     """Return the blank lines above and below new lines; None if the file does not tell.
 
-    `file`: the blank lines where the new ones go.  `old`: what the quote has there.  The gap that was there before is
-    the one as deep as it.
+    `file`: the number of blank lines where the new lines go.  `old`: the quote's gap there.  Of the gaps above and
+    below the new lines, the one with the same depth as `old` is the gap that was there before.
     """
     ahead = file - old.n
     if ahead == 0:
@@ -413,9 +418,9 @@ def _gaps_of_insertion(file: int, old: _Gap, above: _Gap, below: _Gap) -> tuple[
 
 
 def _gap_of_removal(file: tuple[int, int], old: tuple[int, int], new: int) -> int | None:
-    """Return the blank lines that stay where lines go; None if the file does not tell.
+    """Return the number of blank lines that stay where lines are removed; None if the file does not tell.
 
-    `file` and `old`: the blank lines above and below these lines.
+    `file` and `old`: the numbers of blank lines above and below the removed lines.
     """
     if file == old or new == max(file):
         return new
@@ -423,9 +428,9 @@ def _gap_of_removal(file: tuple[int, int], old: tuple[int, int], new: int) -> in
 
 
 def _gap_of_change(file: int, old: int, new: int, *, is_same_line: bool) -> int | None:
-    """Return the blank lines beside lines that replace others; None if the file does not tell.
+    """Return the number of blank lines beside lines that replace others; None if the file does not tell.
 
-    `is_same_line`: the line there is an old one that was changed.
+    `is_same_line`: the line there is an old line that was changed.
     """
     if file == old or new == file:
         return new

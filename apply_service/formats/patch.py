@@ -29,17 +29,17 @@ class PatchedFile:
     source: str | None
     """The name of the file before the patch, as the caller has it; None for a new file."""
     path: str | None
-    """Its name after the patch; None for a deleted file."""
+    """The file's name after the patch; None for a deleted file."""
     original: str
-    """Its text before the patch; for a copy, the text of the copied file; empty for a new file."""
+    """The file's text before the patch; for a copy, the text of the copied file; empty for a new file."""
     prediction: Prediction
     """The merge that makes the new text from that of `source`."""
     update: str
-    """The patch's lines for this file.  `prediction.update_lines` has them as they were read."""
+    """The patch's lines for this file.  `prediction.update_lines` has these lines as they were read."""
 
     @property
     def text(self) -> str:
-        """Its text after the patch, with its own line ends; empty for a deleted file."""
+        """The file's text after the patch, with its own line ends; empty for a deleted file."""
         return restore(self.original, self.prediction.ops, self.prediction.ends)
 
     @property
@@ -64,7 +64,7 @@ class FailedChange(NamedTuple):
 def read_patch(patch_text: str) -> tuple[FileChange, ...]:
     """Return the changes in a patch, in its order.
 
-    Raises MalformedEdit: the patch is not readable, or the text holds more than a patch.
+    Raises MalformedEdit if the patch is not readable, or the text holds more than a patch.
     """
     update = normalise(patch_text)
     changes, strays = parse_v4a(update) if any(map(is_patch_line, update.split("\n"))) else parse_diff(update)
@@ -82,10 +82,10 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
     Each change is made to the file as it was before the patch, even if another change moves or replaces that file.
     Several changes that leave a file in its place are joined into one.
 
-    Raises MalformedEdit: the patch is not readable.
+    Raises MalformedEdit if the patch is not readable.
     """
     if patch_text.endswith("\r") and "\n" in patch_text:
-        patch_text += "\n"  # cut off within its last line end
+        patch_text += "\n"  # the patch was cut off within its last line end
     joined: dict[object, list[FileChange]] = {}
     for number, change in enumerate(read_patch(patch_text)):
         is_in_place = change.action not in ("create", "delete") and not change.is_copy
@@ -111,9 +111,10 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
 
 
 def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], taken: Set[str]) -> PatchedFile:
-    """Return the file after its change.  `lines`: those of the whole patch.  `taken`: names that no other file can get.
+    """Return the file after its change.  `lines`: the lines of the whole patch.  `taken`: names that no other file can
+    get.
 
-    Raises MalformedEdit, NeedsMoreContext: the change does not fit the file or the names.
+    Raises MalformedEdit or NeedsMoreContext if the change does not fit the file or the names.
     """
     source = _source(change.path, files) if change.action != "create" else None
     target = change.new_path or source or change.path
@@ -129,9 +130,9 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
 
 
 def _source(named: str, files: Mapping[str, str]) -> str:
-    """Return the file that the patch means: the one of that name, or the only one with a similar path.
+    """Return the file that the patch means: the file named `named`, or the only file with a similar path.
 
-    Raises MalformedEdit: there is no such file, or several.
+    Raises MalformedEdit if there is no such file, or if there are several.
     """
     if named in files:
         return named
@@ -149,7 +150,7 @@ def _source(named: str, files: Mapping[str, str]) -> str:
 def _own_part(change: FileChange, lines: Sequence[str]) -> tuple[FileChange, str]:
     """Return the change with its own part of the patch, in which the lines are numbered anew.
 
-    So the time for one file does not grow with the number of files.
+    Because of this, the time for one file does not grow with the number of files.
     """
     part, hunks = list[str](), []
     for hunk in change.hunks:
@@ -168,7 +169,7 @@ def _refuse_unsure(change: FileChange, target: str, original: str, prediction: P
     if prediction.certainty is Certainty.LIKELY:
         file = FileLines(normalise(original))
         for hunk in change.hunks:
-            # Its new lines would need other indentation or blanks than the patch has.
+            # The hunk's new lines would need indentation or blanks other than those in the patch.
             if hunk.old and any(place.likeness > Likeness.EDGES for place in file.find(hunk.old, limit=1)):
                 raise NeedsMoreContext(
                     f"{target}: {hunk.label} is in the file only with other indentation or blanks",

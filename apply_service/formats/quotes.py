@@ -1,4 +1,5 @@
-"""Describes the change of a file by quotes that occur in it once.  Suggested and repaired edits are made from them."""
+"""Describes the change of a file by quotes that occur in the file once.  Suggested and repaired edits use such
+quotes."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from typing import Literal, NamedTuple
 from apply_service.text.diff import diff_lines
 
 MAX_QUOTED = 400
-"""The most unchanged lines in a quote.  If it needs more, the file repeats itself too much to be quoted."""
+"""A quote has at most this many unchanged lines.  If it needs more, the file repeats itself too much to be quoted."""
 
 
 class HunkLine(NamedTuple):
-    """One line of a hunk, without its prefix.  `update_line`: the number of its line in the update."""
+    """One line of a hunk, without its prefix.  `update_line`: the number of this line in the update."""
 
     kind: Literal["context", "remove", "add"]
     text: str
@@ -29,10 +30,10 @@ class Quote(NamedTuple):
 
 
 def quote_changes(original: Sequence[str], merged: Sequence[str], n_around: int = 1) -> list[Quote] | None:
-    """Return the changes, each with enough unchanged lines around it that its quote occurs in the file once.
+    """Return the changes, each with enough unchanged lines around it for its quote to occur in the file once.
 
-    `n_around`: the fewest unchanged lines on each side.  Changes with quotes that touch become one.  None if a quote
-    would need more than MAX_QUOTED unchanged lines.
+    `n_around`: the minimum number of unchanged lines on each side.  Changes with quotes that touch become one.  The
+    result is None if a quote would need more than MAX_QUOTED unchanged lines.
     """
     text = "\n".join(original)
     changes = [tuple(change) for change in diff_lines(original, merged)]
@@ -73,7 +74,7 @@ def _stands_once(text: str, quote: Sequence[str]) -> bool:
 
 
 def _join(changes: Sequence[tuple[int, ...]], grown: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
-    """Yield the changes.  Those with quotes that touch are joined into one."""
+    """Yield the changes.  Changes with quotes that touch are joined into one."""
     held: tuple[int, ...] | None = None
     held_stop = 0
     for change, (start, stop) in zip(changes, grown, strict=True):

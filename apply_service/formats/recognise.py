@@ -1,7 +1,8 @@
-"""Defines what each format reports about a reply.  From these reports the reader chooses, and knows no format by name.
+"""Defines what each format reports about a reply.  The reader of replies chooses by these reports, and knows no format
+by name.
 
-Each format's `recognise` looks at the lines of a reply, in the order of the registry.  A format may claim lines, and
-then no other edit begins inside them.  Everything else is found only when the reader asks for it.
+Each format's `recognise` looks at the lines of a reply, in the order of the registry.  A format may claim lines; no
+other edit begins inside claimed lines.  Everything else is found only when the reader asks for it.
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ class Sureness(IntEnum):
     OPENS = 2
     """The reply begins with the marks, so the rest must be of this format too."""
     QUOTES = 3
-    """The file has lines that the edit quotes, and not only inside marks that it holds itself."""
+    """The file has lines that the edit quotes, and not only inside marks that the file itself holds."""
 
 
 class ReplyLines:
-    """The lines of a reply.  It knows which of them stand in the file, are code, or are claimed by a format."""
+    """The lines of a reply.  This class knows which of the lines stand in the file, are code, or are claimed by a
+    format."""
 
     def __init__(self, lines: Sequence[str], file: FileLines, original: str, path: str | None, language: str | None):
         self.lines = lines
@@ -57,14 +59,14 @@ class ReplyLines:
         return {at for first, last in stretches for at in range(first, min(last + 1, stop))}
 
     def claim(self, stretches: Iterable[tuple[int, int]]) -> set[int]:
-        """Claim the lines in the stretches, so that no other edit begins there, and return them."""
+        """Claim the lines in the stretches, so that no other edit begins there, and return these lines."""
         lines = self.within(stretches)
         self.claimed |= lines
         return lines
 
     @cached_property
     def fences(self) -> Sequence[Fence]:
-        """The fences outside of claimed lines.  Every format must have claimed its own before."""
+        """The fences outside of claimed lines.  Every format must have claimed its own lines before."""
         return find_fences(self.lines, self.claimed) if self.claimed else self.plain_fences
 
     @cached_property
@@ -96,7 +98,7 @@ class ReplyLines:
         return any(map(self.is_of_file, fence.body))
 
     def is_code(self, at: int) -> bool:
-        """Tell whether a line is code: it is a line of the file, marks omitted code, or looks like code."""
+        """Tell whether a line is code: whether it is a line of the file, marks omitted code, or looks like code."""
         return self.is_of_file(at) or self.is_code_shaped(at)
 
     def is_code_shaped(self, at: int) -> bool:
@@ -133,11 +135,11 @@ class Recognised:
     is_whole = False
     """Whether the edit is a whole file, so that code around it can't be a part of the edit."""
     signs: Sequence[str] = ()
-    """Texts that mark such an edit inside a tool call.  One of them is enough."""
+    """Texts that mark such an edit inside a tool call.  One of these is enough."""
     call_words: Sequence[str] = ()
-    """Further texts of such tool calls.  A call without any of these and of `signs` holds no such edit."""
+    """Further texts of such tool calls.  A call with none of these texts and none of `signs` holds no such edit."""
     blocks: Sequence[FilePart] = ()
-    """The parts of the edit.  If this file has a fence of its own beside them, they are for other files."""
+    """The parts of the edit.  If this file has a fence of its own beside the parts, they are for other files."""
     mentions: Sequence[str] = ()
     """The files that the text around the edit mentions, if none is named outright."""
 
@@ -146,19 +148,20 @@ class Recognised:
 
     @classmethod
     def keeps_bom(cls, text: str) -> bool:  # noqa: ARG003
-        """Tell whether the text is such an edit and itself decides about the file's byte-order mark."""
+        """Tell whether the text is such an edit, and one that itself decides about the file's byte-order mark."""
         return False
 
     @classmethod
     def in_call(cls, call: Arguments) -> str | None:
-        """Return the edit of this format in an object of a tool call; None if it holds none, or several."""
+        """Return the edit of this format in an object of a tool call; None if the object holds no such edit, or
+        several."""
         texts = [text for text in call.fields.values() if isinstance(text, str) and "\n" in text]
         found = [text for text in texts if any(sign in text for sign in cls.signs)]
         return found[0] if len(found) == 1 else None
 
     @classmethod
     def indented(cls, lines: Sequence[str], file: FileLines) -> Iterable[range]:  # noqa: ARG003
-        """Yield the stretches that would be such an edit of the file without the blanks before their lines."""
+        """Yield the stretches that would be such an edit of the file if the blanks before their lines were left out."""
         return ()
 
     @property
@@ -195,7 +198,7 @@ class Recognised:
         return False
 
     def outside(self) -> Iterator[int]:
-        """Yield the lines outside the edit, except blank lines and those that usually surround it.
+        """Yield the lines outside the edit, except blank lines and lines that usually surround such an edit.
 
         Fenced text counts only if its fence holds a part of the edit.
         """
@@ -216,7 +219,7 @@ class Recognised:
         return ReadPart(self.reply.text, self.lines, others)
 
     def read_alone(self) -> ReadPart | None:
-        """Return the patch without any other line; None if `read` already does so for one file."""
+        """Return the patch without any other line; None if `read` already returns this for one file."""
         return None
 
     def parts(self) -> Mapping[str, str]:

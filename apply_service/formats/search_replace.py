@@ -1,6 +1,6 @@
 """Reads search/replace blocks, which quote the old text and give the new text.
 
-Their fences are those of Aider, Cline, Roo, Void and Zed:
+The fences have the forms that Aider, Cline, Roo, Void and Zed use:
 
     <<<<<<< SEARCH      ------- SEARCH      <<<<<<< ORIGINAL      <old_text line=12>
     old lines           old lines           old lines             old lines
@@ -9,8 +9,8 @@ Their fences are those of Aider, Cline, Roo, Void and Zed:
     >>>>>>> REPLACE     +++++++ REPLACE     >>>>>>> UPDATED       </new_text>
 
 A block inside a block is content, because files about this format hold such text.  If several lines may be the divider,
-the right one is found by the file: it has the old text above that line.  The others are content too.  If quotes are
-exact and unique, they determine the result.
+it is the line below the old text that the file has.  The others are content too.  If quotes are exact and unique, they
+determine the result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from apply_service.text.paths import is_path, is_prose, is_same_file, mentioned_
 from apply_service.types import Prediction
 
 TAG = 0
-"""The length of a fence that is a tag."""
+"""The length that is given to a fence that is a tag."""
 MIN_RUN = 5
 MAX_MARK = 300
 MAX_DIVIDERS = 50
@@ -49,7 +49,7 @@ Numbered = list[tuple[int, str]]
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
-    """Return the original with the blocks applied.  The text around them is left out."""
+    """Return the original with the blocks applied.  The text around the blocks is left out."""
     lines, file, trust = update.split("\n"), FileLines(original), Trust()
     blocks = _pick_blocks(read_all_blocks(lines, file), about.path, trust)
     _refuse_broken(blocks)
@@ -60,8 +60,8 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
 def merge_replacements(original: str, update: str, hunks: Sequence[QuotedHunk], trust: Trust) -> Prediction:
     """Return the original with the old text of each hunk replaced.  A hunk without old text makes a new file.
 
-    The hunks may have any order.  Raises NeedsMoreContext: an old text has no place, or a hunk has none and the file is
-    not empty.
+    The hunks may have any order.  Raises NeedsMoreContext if an old text has no place, or if a hunk has no old text and
+    the file is not empty.
     """
     lines = update.split("\n")
     if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
@@ -91,7 +91,7 @@ def _pick_blocks(blocks: list[SearchBlock], path: str | None, trust: Trust) -> l
 
 # -- in a reply --------------------------------------------------------------------------------------------------------
 class FoundBlocks(Recognised):
-    """The blocks in a reply; none if one of them is not complete."""
+    """The blocks in a reply; empty if any block is not complete."""
 
     has_marks = True
     signs = ("<<<<<<< SEARCH", "------- SEARCH")
@@ -163,7 +163,8 @@ class FoundBlocks(Recognised):
         return self.mentions if is_routed and not named else named
 
     def parts(self) -> Mapping[str, str]:
-        """Return the blocks of each file, with those that can't be read, so that only their file is refused."""
+        """Return the blocks of each file, including blocks that can't be read.  Only the file of such a block is then
+        refused."""
         lines, blocks = self.reply.lines, self._blocks
         if self._has_marks and not blocks:
             with suppress(MalformedEdit):
@@ -209,7 +210,7 @@ def read_mark(line: str) -> Mark | None:
 
 
 def _read_signs(sign: str, length: int, rest: str) -> Mark | None:
-    """Return the opening or closing mark that consists of `length` signs and `rest`; None if it is none."""
+    """Return the opening or closing mark that consists of `length` signs and `rest`; None if this is not a mark."""
     words = rest.lstrip("<>-+=")
     known, tail = _read_word(words, sign)
     if sign in "<-" and known in OLD_WORDS and length >= (2 if sign == "<" else MIN_RUN):
@@ -242,7 +243,8 @@ def _read_tag(text: str) -> Mark | None:
 
 
 def _opening(length: int, tail: str) -> Mark | None:
-    """Return an opening mark, with the line number or file name behind its word.  None if there is any other text."""
+    """Return an opening mark, with the line number or file name behind its word.  The result is None if there is any
+    other text."""
     if hint := _HINT.match(tail):
         return Mark("open", length, max(int(hint["line"][:9]) - 1, 0))
     if not tail.strip("<>"):
@@ -273,7 +275,7 @@ class SearchBlock:
 def read_file_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
     """Return the blocks of an update to this file.
 
-    Raises MalformedEdit: there is no block, or one can't be read.
+    Raises MalformedEdit if there is no block, or if a block can't be read.
     """
     blocks = read_all_blocks(lines, file)
     _refuse_broken(blocks)
@@ -292,8 +294,8 @@ def _refuse_broken(blocks: Sequence[SearchBlock]) -> None:
 def read_all_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
     """Return the blocks of an update to this file.  A block that can't be read has its error.
 
-    If there is such a block, all are read once more.  Then a line that looks like a fence is text if the file has it
-    between the same lines.  Raises MalformedEdit: there is no block.
+    If there is such a block, all blocks are read once more.  This time, a line that looks like a fence is text if the
+    file has it between the same lines.  Raises MalformedEdit if there is no block.
     """
     marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
     rows: defaultdict[str, list[int]] = defaultdict(list)
@@ -337,7 +339,7 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
         except MalformedEdit as error:
             n_broken += 1
             stop = _broken_end(lines, marks, at) if n_broken < MAX_BROKEN else len(lines)
-            while stop > at + 1 and is_around(lines[stop - 1]):  # it may name the next block's file
+            while stop > at + 1 and is_around(lines[stop - 1]):  # this line may name the next block's file
                 stop -= 1
             block = SearchBlock(label, at, at, (), stop - 1, error=error)
         blocks.append(replace(block, path=path, mention=None if path else mention))
@@ -374,8 +376,8 @@ def _start_of_old(lines: Sequence[str], opening: int, stated: int | None) -> tup
 def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, label: str) -> SearchBlock:
     """Return the block that begins at `opening`.
 
-    Blocks inside it must be whole, because a lone opening would swallow the text after it.  Raises MalformedEdit: the
-    block, or one inside it, is not complete.
+    Blocks inside this block must be whole, because a lone opening would swallow the text after it.  Raises
+    MalformedEdit if the block, or one inside it, is not complete.
     """
     mark = marks[opening]
     start, stated = _start_of_old(lines, opening, mark.stated_line)
@@ -416,8 +418,8 @@ def _malformed(message: str, line: str) -> MalformedEdit:
 def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: str | None, trust: Trust) -> QuotedHunk:
     """Return the block as a hunk.
 
-    Raises MalformedEdit: the new text has a note of a line number, or a line that may be meant as the divider.  Raises
-    TooLarge: the block has more than `MAX_DIVIDERS` dividers, and each would be tried.
+    Raises MalformedEdit if the new text has a note of a line number, or a line that may be meant as the divider.
+    Raises TooLarge if the block has more than `MAX_DIVIDERS` dividers, because each would be tried.
     """
     if len(block.dividers) > MAX_DIVIDERS:
         raise TooLarge(
@@ -451,7 +453,7 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
 
 
 def _divided(block: SearchBlock, divider: int, lines: Sequence[str], file: FileLines) -> QuotedHunk:
-    """Return the block as a hunk, as if this line divided it."""
+    """Return the block as a hunk, as if line `divider` divided it."""
     start = divider + 1
     if lines[divider].rstrip() == "</old_text>":
         start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
@@ -467,7 +469,8 @@ def _added_dividers(hunk: QuotedHunk) -> list[str]:
 
 
 def _without_edge_dividers(hunk: QuotedHunk) -> QuotedHunk | None:
-    """Return the hunk without dividers at the edges of its added lines; None if one stands among the others."""
+    """Return the hunk without dividers at the edges of its added lines; None if a divider stands among the other added
+    lines."""
     added = [at for at, x in enumerate(hunk.lines) if x.kind == "add"]
     edges = set(takewhile(lambda at: _is_divider(hunk.lines[at].text), added))
     edges |= set(takewhile(lambda at: _is_divider(hunk.lines[at].text), reversed(added)))
@@ -482,9 +485,10 @@ def _is_divider(line: str) -> bool:
 
 
 def _read_sides(block: SearchBlock, old: Numbered, new: Numbered, file: FileLines) -> QuotedHunk:
-    """Return the two sides as a hunk, without escapes and line numbers, unless the file has the old text with them.
+    """Return the two sides as a hunk.  Escapes and line numbers are left out, unless the file has the old text with
+    them.
 
-    Raises MalformedEdit: the new text has a note of a line number.
+    Raises MalformedEdit if the new text has a note of a line number.
     """
     stated = block.stated_line
     texts = [text for _, text in old]
@@ -510,7 +514,7 @@ def _is_line_note(line: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    r"""Return the line without its backslash, if that escapes a fence or line note of the file: `\=======`."""
+    r"""Return the line without its backslash, if the backslash escapes a fence or line note of the file: `\=======`."""
     if not text.startswith("\\") or len(text) > MAX_MARK:
         return text
     bare = text[1:]
@@ -521,7 +525,7 @@ def _unescaped(text: str) -> str:
 def _without_numbers(side: Numbered) -> tuple[Numbered, int] | None:
     """Return the text without the line numbers at the start of its lines (`12 | x`), and the first number.
 
-    None if a line has no number, or the numbers do not rise by one.
+    The result is None if a line has no number, or if the numbers do not rise by one.
     """
     found: Numbered = []
     numbers: list[int] = []

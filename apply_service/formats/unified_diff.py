@@ -1,9 +1,10 @@
 """Reads unified diffs into file changes, and recognises them as an edit format.
 
-It reads git's diffs and the sloppy ones that models write.  If a hunk's counts agree with its lines, they decide where
-it ends, so content that looks like a header stays content.  Any other hunk (wrong counts, `@@ ... @@`, no header) ends
-where something begins that can't be part of it.  Lines between hunks that are no headers are returned as strays, never
-skipped silently.  A hunk whose context stands in the file once determines the result, whatever its line numbers say.
+It reads git's diffs, and the sloppy diffs that models write.  If a hunk's counts agree with its lines, the counts
+decide where the hunk ends, so content that looks like a header stays content.  Any other hunk (wrong counts, `@@ ...
+@@`, no header) ends before the first line that can't be part of it.  Lines between hunks that are not headers are
+returned as strays, never skipped silently.  A hunk whose context stands in the file once determines the result,
+whatever its line numbers say.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ SIGNS = (" ", "+", "-")
 MAX_MISCOUNT = 3
 """Models miscount a complete hunk by up to this many lines."""
 MAX_LENGTH = 4096
-"""The most characters of a header line or a path."""
+"""A header line or a path has at most this many characters."""
 PREFIXES = ("a/", "b/", "i/", "w/", "c/", "o/")
 NOTHING = "/dev/null"
 REGULAR = "100"
-"""The start of git's modes of regular files.  Other modes are those of links and submodules."""
+"""The first digits of git's modes for regular files.  Other modes are for links and submodules."""
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
     """Return the original with the diff's hunks for this file applied.
 
-    Both texts may be as they came, with their own line ends and byte-order marks.  Without any header, lines with signs
-    are read as a snippet.
+    Both texts may be given as they came, with their own line ends and byte-order marks.  Without any header, lines with
+    signs are read as a snippet.
     """
     trust = Trust()
     lf, lf_update = normalise(original), normalise(update)
@@ -90,7 +91,7 @@ def _no_hunk(update: str) -> MalformedEdit:
 
 # -- in a reply --------------------------------------------------------------------------------------------------------
 class FoundDiff(Recognised):
-    """The diff in a reply: the fences that hold one, or else everything from its first header on."""
+    """The diff in a reply: the fences that hold a diff, or else everything from the diff's first header on."""
 
     has_marks = is_patch = True
     signs = ("+++ ",)
@@ -101,7 +102,8 @@ class FoundDiff(Recognised):
 
     @cached_property
     def _start(self) -> int | None:
-        """The first line of a diff; None if there is none.  Raises MalformedEdit: it is a combined diff."""
+        """The first line of a diff; None if there is none.  Raises MalformedEdit if the line belongs to a combined
+        diff."""
         reply = self.reply
         starts = (at for at in range(len(reply.lines)) if at not in reply.claimed and starts_diff(reply.lines, at))
         return next(starts, None)
@@ -157,7 +159,7 @@ class FoundDiff(Recognised):
         reply = self.reply
         holding = [fence for fence, _ in diff_fences(reply)]
         mine = [f for f in holding if f.path is None or not f.is_surely_named or is_same_file(f.path, reply.path)]
-        # Keep a fence's end too: it shows that the diff is complete.
+        # Keep a fence's end too, because it shows that the diff is complete.
         kept = reply.within((fence.opening + 1, fence.closing) for fence in mine or holding)
         if self._start is not None and max(kept, default=-1) < self._start:
             kept.update(range(self._start, len(reply.lines)))
@@ -168,7 +170,7 @@ recognise = FoundDiff
 
 
 def diff_fences(reply: ReplyLines) -> Iterator[tuple[Fence, str]]:
-    """Yield the fences that hold a diff, each with the diff's first line.  A line with a sign opens no fence."""
+    """Yield the fences that hold a diff, each with the diff's first line.  A line with a sign does not open a fence."""
     signed = {at for at, line in enumerate(reply.lines) if line[:1] in SIGNS}
     for fence in find_fences(reply.lines, signed | reply.claimed):
         body = reply.lines[fence.opening + 1 : fence.closing]
@@ -194,10 +196,9 @@ def apply_change(original: str, update: str, change: FileChange, trust: Trust) -
 
     Both texts are as they came.  `change` was read from `update` without line ends and byte-order mark.  If the file
     has the quotes of the hunks byte for byte, with line ends and mark, the added lines are also taken byte for byte, as
-    git does.  Otherwise line ends and mark are the file's.
+    git does.  Otherwise line ends and mark are those of the file.
 
-    Raises MalformedEdit, NeedsMoreContext: as `predict_change`.  Raises MalformedEdit: the byte-order mark would move
-    or disappear.
+    Raises what `predict_change` raises, and MalformedEdit if the byte-order mark would move or disappear.
     """
     exact = _with_returns(change, original, update)
     if exact is None:
@@ -208,7 +209,8 @@ def apply_change(original: str, update: str, change: FileChange, trust: Trust) -
 def _with_returns(change: FileChange, original: str, update: str) -> FileChange | None:
     r"""Return the change with the `\r` of each line that has one.
 
-    None if neither text has a `\r` or a byte-order mark, or if the file does not have the old lines that way.
+    The result is None if neither text has a `\r` or a byte-order mark, or if the file does not have the old lines with
+    their `\r`.
     """
     if not ("\r" in original or "\r" in update or MARK in original or MARK in update):
         return None
@@ -230,7 +232,7 @@ def _with_returns(change: FileChange, original: str, update: str) -> FileChange 
 def _without_ends(exact: Prediction, original: str, lf_update: str) -> Prediction:
     """Return the same prediction with the ends of its lines in `ends`.
 
-    Raises MalformedEdit: the byte-order mark would move or disappear.
+    Raises MalformedEdit if the byte-order mark would move or disappear.
     """
     lines, update_lines = normalise(original).split("\n"), lf_update.split("\n")
     written = [op for op in exact.ops if op.kind != "drop"]
@@ -264,7 +266,7 @@ def _keeps_bom(written: Sequence[LineOp]) -> bool:
 def starts_diff(lines: Sequence[str], at: int) -> bool:
     """Tell whether a header of a diff stands at this line.
 
-    The header is git's line, a pair of names, or a hunk's header with numbers in it or changes below it.
+    The header is git's own line, a pair of names, or a hunk's header with numbers in it or changes below it.
     """
     line = lines[at]
     if line.startswith("diff --git "):
@@ -281,7 +283,7 @@ def starts_diff(lines: Sequence[str], at: int) -> bool:
 
 
 def is_preamble(line: str) -> bool:
-    """Tell whether commits and mails have such a line before a diff or after it."""
+    """Tell whether the line is one that commits and mails have before a diff or after it."""
     return len(line) <= MAX_LENGTH and _PREAMBLE.match(line) is not None
 
 
@@ -289,19 +291,21 @@ class HunkHeader(NamedTuple):
     """What a hunk's `@@` line says."""
 
     numbers: tuple[int, int, int, int] | None = None
-    """The first line and the number of lines of the old text, then those of the new text."""
+    """The first line and the number of lines of the old text, then the same two numbers for the new text."""
     heading: str = ""
 
     @property
     def stated_line(self) -> int | None:
-        """The 0-based first line.  If the hunk has no old lines, it is the line before which the hunk goes."""
+        """The 0-based first line of the hunk.  If the hunk has no old lines, this is the line before which the hunk
+        goes."""
         if self.numbers is None:
             return None
         return self.numbers[0] if self.numbers[1] == 0 else max(self.numbers[0] - 1, 0)
 
 
 def read_hunk_header(line: str) -> HunkHeader:
-    """Return what the line says.  Raises MalformedEdit: it is of a combined diff, which has no single original."""
+    """Return what the line says.  Raises MalformedEdit if it belongs to a combined diff, which has no single
+    original."""
     if re.match(r"@@@+ -", line):
         raise MalformedEdit(
             "this is a combined diff (of a merge)", value=line[:200], remedy="send a diff of two versions of the file"
@@ -315,7 +319,7 @@ def read_hunk_header(line: str) -> HunkHeader:
 
 
 def _unquoted(name: str) -> str:
-    """Return the path without git's C-style quotes.  Raises MalformedEdit: the quotes are not closed."""
+    """Return the path without git's C-style quotes.  Raises MalformedEdit if the quotes are not closed."""
     if not name.startswith('"'):
         return name
     if not _IN_QUOTES.fullmatch(name):
@@ -338,7 +342,8 @@ def _bare(name: str) -> str:
 def parse_diff(update: str) -> PatchText:
     """Return the changes in a diff.
 
-    Raises MalformedEdit: there is none, or the diff is broken or of a kind that can't be applied (binary, combined).
+    Raises MalformedEdit if there is no change, or if the diff is broken or of a kind that can't be applied (binary,
+    combined).
     """
     text = _Parser(update.split("\n")).run()
     if not any(change.hunks or change.action != "modify" for change in text.changes):
@@ -363,11 +368,11 @@ class _Section:
         self.has_names = False  # a `---`/`+++` pair was read
         self._names: dict[str, str] = {}  # by "old" and "new"
         self._modes: dict[str, str] = {}
-        self._says: set[str] = set()  # "git" (begins with git's own line), "create", "delete", "rename", "copy"
-        self._git_name = ""  # the name in git's own line, if both sides have the same
+        self._says: set[str] = set()  # "git" if it begins with git's own line, "create", "delete", "rename", "copy"
+        self._git_name = ""  # the name in git's own line, if both sides have the same name
 
     def read_git_line(self, line: str) -> None:
-        """Read the names in `diff --git a/x b/x`.  If they differ or hold blanks, later lines settle them."""
+        """Read the names in `diff --git a/x b/x`.  If the names differ or hold blanks, later lines decide."""
         rest = line.removeprefix("diff --git ")
         half = len(rest) // 2
         old, new = rest[:half], rest[half + 1 :]
@@ -382,9 +387,9 @@ class _Section:
         self._says.add("git")
 
     def read_header(self, line: str) -> bool:
-        """Read one of git's extended header lines, and tell whether the line is one.
+        """Read one of git's extended header lines, and tell whether the line is such a header.
 
-        Raises MalformedEdit: the diff is of a binary file, or a mode is damaged.
+        Raises MalformedEdit if the diff is of a binary file, or a mode is damaged.
         """
         word, _, rest = line.partition(" ")
         if word == "index" or line.startswith(("similarity index ", "dissimilarity index ")):
@@ -410,7 +415,7 @@ class _Section:
         return True
 
     def read_names(self, lines: Sequence[str]) -> None:
-        """Read `---` and `+++`, or one of them.  Raises MalformedEdit: git's own line names another file."""
+        """Read `---` and `+++`, or one of them.  Raises MalformedEdit if git's own line names another file."""
         self.has_names = True
         for line in lines:
             named, tab, _ = line[4 : 4 + MAX_LENGTH].partition("\t")
@@ -440,14 +445,14 @@ class _Section:
             return FileChange(old, "rename", new, tuple(self.hunks), *modes, "copy" in self._says)
         if is_new or is_deleted:
             action = "create" if is_new else "delete"
-        # Of two names without a move, git takes the old one if the new one only adds to it (`f.py.new`).
+        # If there are two names but no move, git takes the old name if the new name only adds to it (`f.py.new`).
         is_old = is_deleted or (new.startswith(old) and not is_new)
         return FileChange(old if is_old else new, action, None, tuple(self.hunks), *modes, "copy" in self._says)
 
     def _says_move(self, old: str, new: str) -> bool:
         """Tell whether a header with two names says that the file moves.
 
-        Raises MalformedEdit: the section shows neither a move nor a change, so the diff may be cut short.
+        Raises MalformedEdit if the section shows neither a move nor a change, so the diff may be cut short.
         """
         if self._says & {"rename", "copy"}:
             return True
@@ -462,7 +467,7 @@ class _Section:
     def _told_modes(self) -> tuple[str | None, str | None]:
         """Return the file's mode before and after; (None, None) for a regular file that keeps its mode.
 
-        Raises MalformedEdit: the diff gives only the old mode.
+        Raises MalformedEdit if the diff gives only the old mode.
         """
         old, new = self._modes.get("old"), self._modes.get("new")
         if old and not new and "delete" not in self._says:
@@ -473,14 +478,14 @@ class _Section:
 def _lacking(hunk: QuotedHunk, missing: tuple[int, int]) -> tuple[int, int]:
     """Return how many old and new lines the last hunk lacks.
 
-    If it ends with context, up to MAX_MISCOUNT lines count as none, because models miscount.
+    If the hunk ends with context, up to MAX_MISCOUNT missing lines count as none, because models miscount.
     """
     limit = 0 if hunk.lines and hunk.lines[-1].kind != "context" else MAX_MISCOUNT
     return missing if min(missing) >= 0 and max(missing) > limit else (0, 0)
 
 
 def _refuse_lines_behind_end(body: Sequence[tuple[int, str]]) -> None:
-    """Raise MalformedEdit if a line of a hunk follows the remark that its side has ended without a newline."""
+    """Raise MalformedEdit if a line of a hunk follows the remark that the line's side has ended without a newline."""
     sides = {"+": {"+"}, "-": {"-"}}
     ended: set[str] = set()
     for before, (at, text) in pairwise([(0, ""), *body]):
@@ -531,23 +536,24 @@ class _Parser:
         return PatchText(tuple(section.change() for section in self._sections), tuple(strays))
 
     def _read_names(self, at: int, n_names: int) -> None:
-        """Read the names that begin at this line.  They begin a new file if the last one already has names or hunks."""
+        """Read the names that begin at this line.  The names begin a new file if the last file already has names or
+        hunks."""
         if not self._sections or self._sections[-1].hunks or self._sections[-1].has_names:
             self._sections.append(_Section())
         self._sections[-1].read_names(self._lines[at : at + n_names])
 
     def _read_bare_hunk(self, at: int) -> int:
-        """Read a hunk without a header, and return its end.  Raises MalformedEdit: a hunk with numbers follows."""
+        """Read a hunk without a header, and return its end.  Raises MalformedEdit if a hunk with numbers follows."""
         end = self._read_hunk(at, HunkHeader())
         if end < len(self._lines) and _NUMBERS.match(self._lines[end]):
             raise self._no_hunk_of(at)
         return end
 
     def _signs_of_hunk(self, at: int, section: _Section | None) -> Sequence[str]:
-        """Return the signs with which a hunk without a header may begin here; empty if none may.
+        """Return the signs with which a hunk without a header may begin here; empty if no such hunk may begin here.
 
-        It may begin right below the names of its file.  It may also begin with + or - before anything else of a diff,
-        if no header of a hunk follows.
+        It may begin right below the names of its file.  It may also begin with + or - before any other part of a diff,
+        if no hunk's header follows.
         """
         if section is None:
             return SIGNS[1:] if at > self._last_header else ()
@@ -561,7 +567,7 @@ class _Parser:
         )
 
     def _count_names(self, at: int) -> int:
-        """Return how many lines from here on name the file (`---`, `+++`).  A lone one must stand above a hunk."""
+        """Return how many lines from here on name the file (`---`, `+++`).  A lone name must stand above a hunk."""
         here, below = self._lines[at], self._lines[at + 1] if at + 1 < len(self._lines) else ""
         if here.startswith("--- ") and below.startswith("+++ "):
             return 2
@@ -605,7 +611,7 @@ class _Parser:
         while old > 0 or new > 0:
             if at == len(self._lines) or (sign := self._lines[at][:1] or " ") not in " +-\\":
                 return None
-            if self._begins_file(at):  # counts that include it are wrong
+            if self._begins_file(at):  # counts that include the beginning of a file are wrong
                 return None
             old -= sign in " -"
             new -= sign in " +"

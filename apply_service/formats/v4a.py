@@ -36,10 +36,10 @@ from apply_service.types import Prediction
 BEGIN, END, END_OF_FILE, DIRECTIVE = "*** Begin Patch", "*** End Patch", "*** End of File", "*** "
 FILE_WORDS: dict[str, Action] = {"*** Update File:": "modify", "*** Add File:": "create", "*** Delete File:": "delete"}
 OPERATIONS = {"update": "*** Update File:", "create": "*** Add File:", "delete": "*** Delete File:"}
-"""The directive for each operation of an `apply_patch_call`."""
+"""The directive that corresponds to each operation of an `apply_patch_call`."""
 MOVE_WORDS = ("*** Move to:", "*** Rename to:")
 MIN_WORDS = 3
-"""A line right below a patch with fewer words is no prose: it may be a piece of the patch."""
+"""A line right below a patch that has fewer words than this is not prose: it may be a piece of the patch."""
 
 
 def predict(original: str, update: str, about: EditContext) -> Prediction:
@@ -62,7 +62,7 @@ class FoundPatches(Recognised):
 
     @classmethod
     def in_call(cls, call: Arguments) -> str | None:
-        """Return the patch in a call, also if it is the operation of an `apply_patch_call`.
+        """Return the patch in a call, even if the patch is the operation of an `apply_patch_call`.
 
         Such an operation is the change of one file, without the first and last line of a patch.
         """
@@ -87,7 +87,8 @@ class FoundPatches(Recognised):
         return [change.path for change in self._changes if change.path]
 
     def read_alone(self) -> ReadPart:
-        """Return the patch with all other lines blank.  If it can't be read, the text stays: the error says why."""
+        """Return the patch with all other lines blank.  If the patch can't be read, the text stays, and the error says
+        why."""
         if self._patch is None:
             return ReadPart(self.reply.text, range(len(self.reply.lines)), ())
         return ReadPart(blanked(self.reply, self._lines), self._lines, ())
@@ -109,7 +110,7 @@ recognise = FoundPatches
 def _framed(words: str, path: str, diff: str) -> str:
     """Return one operation as a patch.
 
-    Raises MalformedEdit: the file's name has several lines, or a line of the diff is a directive.
+    Raises MalformedEdit if the file's name has several lines, or a line of the diff is a directive.
     """
     rows = normalise(diff).removesuffix("\n").split("\n") if diff else []
     stray = next((row for row in rows if row.startswith(DIRECTIVE) and row.rstrip() != END_OF_FILE), None)
@@ -126,8 +127,8 @@ def is_patch_line(line: str) -> bool:
 def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
     """Return the first and the last line of every patch, both inclusive.
 
-    A patch without an end lasts to the first line of the next patch, or to the last line of the text.  An end with
-    blanks before it counts only if no other end and no other patch follows.
+    A patch without an end lasts to the first line of the next patch, or to the last line of the text.  An end mark with
+    blanks before it counts only if no other end mark and no other patch follows.
     """
     spans: list[tuple[int, int]] = []
     is_padded = not any(is_patch_line(line) for line in lines)
@@ -154,7 +155,7 @@ def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
 def parse_v4a(update: str) -> PatchText:
     """Return the changes in the patches of an update.
 
-    Raises MalformedEdit: there is no patch, or one has no end or a line that does not belong to it.
+    Raises MalformedEdit if there is no patch, or if a patch has no end or has a line that does not belong to it.
     """
     lines = update.split("\n")
     spans = patch_spans(lines)
@@ -211,7 +212,8 @@ def _read_update(path: str, lines: Sequence[str], body: range) -> FileChange:
 
 
 def _read_hunks(lines: Sequence[str], rows: range) -> Iterator[QuotedHunk]:
-    """Yield each hunk: scopes, then lines, up to the next `@@`, an end of file, or the end of the file's part."""
+    """Yield each hunk.  It consists of scopes, then of lines up to the next `@@`, an end of file, or the end of the
+    file's part."""
     at = rows.start
     while at < rows.stop:
         scopes: list[str] = []

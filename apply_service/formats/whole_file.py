@@ -2,7 +2,7 @@
 
 A text is surely the whole file only if the request names this format.  A snippet without markers looks the same, and
 users of such tools complain most about snippets that overwrite their files.  If the only fence of a reply begins like a
-file, it is read in both ways, and the readings are compared (`beside_snippet`).
+file, it is read both as the whole file and as a snippet, and the results are compared (`beside_snippet`).
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from apply_service.types import Certainty, Prediction
 MIN_SHARE = 0.4
 """A result with a smaller share of the original's characters and lines may be cut short."""
 MIN_LINES = 10
-"""Shorter originals are not checked for that."""
+"""Originals with fewer lines are not checked for this."""
 MANY_LINES = 10
 """A fence with this many lines shows more than one place."""
 FEW_KNOWN, HALF = 0.3, 0.5
-"""A fence with a smaller share of lines of the file is no snippet: a snippet shows where it belongs."""
+"""If a smaller share of a fence's lines stands in the file, the fence is not a snippet, because a snippet shows where
+it belongs."""
 MOST = 0.6
 """A fence with more than this share of the file's lines may be the file."""
 _OPENINGS = ("#!", "<!doctype", "<?xml", "<?php", "package ")
-"""Only a file begins with such a line."""
+"""Beginnings of lines with which only a file begins."""
 WRITERS = ("write_to_file", "write_file", "Write", "write", "create_file", "save_file")
 """Tools that write a whole file."""
 CONTENTS = ("content", "contents", "file_text", "text")
-"""The names that these tools have for the file's text."""
+"""The names that these tools use for the file's text."""
 WHOLE_OR_PART = "the fence may hold the whole file, or a part of it"
 
 
@@ -71,7 +72,8 @@ class FoundFile(Recognised):
 
     @classmethod
     def in_call(cls, call: Arguments) -> str | None:
-        """Return the file in a call that writes files.  A fence is put around it, so that its own fences stay text."""
+        """Return the file in a call that writes files.  A fence is put around the file, so that its own fences stay
+        text."""
         contents = [call.fields[name] for name in CONTENTS if isinstance(call.fields.get(name), str)]
         if call.tool not in WRITERS or call.path is None or "name" in call.fields or len(contents) != 1:
             return None  # an object with a name is data, because a tool's name stands beside its arguments
@@ -95,7 +97,7 @@ def _wraps_all(fences: Sequence[Fence], lines: Sequence[str]) -> bool:
 
 
 def _page_fence(fences: Sequence[Fence], lines: Sequence[str], known: set[str], is_beside_code: bool) -> Fence | None:
-    """Return the fence around a page of text; None if the fences are the page's own.  No fence names the page."""
+    """Return the fence around a page of text; None if the fences belong to the page.  No fence names the page."""
     first, wraps_all = fences[0], _wraps_all(fences, lines)
     is_titled = first.language in PAGE_TITLES
     if wraps_all and is_titled:
@@ -107,7 +109,7 @@ def _page_fence(fences: Sequence[Fence], lines: Sequence[str], known: set[str], 
 
 
 def _outer_fence(fences: Sequence[Fence], lines: Sequence[str]) -> Fence | None:
-    """Return the fence around a file that its own fences have cut short; None if they have not."""
+    """Return the fence around a file, if the file's own fences have cut that fence short; otherwise None."""
     first, last = fences[0], fences[-1]
     is_cut = len(fences) > 1 and not (first.path or any(fence.path or fence.title for fence in fences[1:]))
     if not is_cut or not _wraps_all(fences, lines):
@@ -117,7 +119,7 @@ def _outer_fence(fences: Sequence[Fence], lines: Sequence[str]) -> Fence | None:
 
 
 def _doubt_whole(original: str, new: Sequence[str], trust: Trust) -> None:
-    """Doubt a text that may be only a part of the file."""
+    """Record a doubt if the text may be only a part of the file."""
     old = original.split("\n")
     marker = next((text for text in new if is_marker(text) and text not in old), None)
     if marker is not None and original.strip():
@@ -128,7 +130,7 @@ def _doubt_whole(original: str, new: Sequence[str], trust: Trust) -> None:
 
 
 def _doubt_fence(fence: Fence, lines: Sequence[str], path: str | None, trust: Trust) -> None:
-    """Doubt a fence that has no end, may belong to the page, or names another file."""
+    """Record a doubt if the fence has no end, may belong to the page, or names another file."""
     if fence.closing == len(lines):
         trust.doubt("the code block with the file has no end: the file may be cut short")
     if is_prose(path) and fence.path is None and fence.language not in PROSE_TITLES:
@@ -140,7 +142,7 @@ def _doubt_fence(fence: Fence, lines: Sequence[str], path: str | None, trust: Tr
 def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence | None:
     """Return the fence that holds the file; None if the text itself is the file.
 
-    Raises MalformedEdit: there are several fences, and none is known to hold this file.
+    Raises MalformedEdit if there are several fences and none is known to hold this file.
     """
     fences = find_fences(lines)
     if not fences:
@@ -170,7 +172,7 @@ def _only_one(candidates: Sequence[Fence], fences: Sequence[Fence], path: str | 
 
 
 def _outside(fences: Sequence[Fence], lines: Sequence[str]) -> list[str]:
-    """Return the lines outside the fences, without blank ones."""
+    """Return the lines outside the fences, without blank lines."""
     inside = {at for fence in fences for at in range(fence.opening, fence.closing + 1)}
     return [line for at, line in enumerate(lines) if at not in inside and line.strip()]
 
@@ -182,8 +184,8 @@ def beside_snippet(original: str, body: str, snippet: Prediction) -> Prediction:
     the likelier reading is taken.  The whole file then gets a doubt.  A part gets one more reason if its merge is in
     doubt and the fence may be the whole file.
 
-    Counted on fences made of commits, of rewritten files and of snippets without markers: where both readings agree,
-    393 of 393 were right; of those taken for the whole file, 138 of 142.
+    This was counted on fences made of commits, of rewritten files and of snippets without markers.  If both readings
+    agreed, 393 of 393 were right; of the fences taken for the whole file, 138 of 142 were right.
     """
     whole = predict(original, body, EditContext(None))
     look = _look_at(original.split("\n"), body.split("\n"))
@@ -204,17 +206,17 @@ class _Look(NamedTuple):
     """How much a fence that begins like a file also looks like the whole file."""
 
     has_all: bool
-    """Whether it has all outermost names and at least half of the lines of the file."""
+    """Whether the fence has all outermost names and at least half of the lines of the file."""
     is_likelier: bool
-    """Whether it is more likely the whole file than a part."""
+    """Whether the fence is more likely the whole file than a part."""
     is_likely: bool
-    """Whether it may be the whole file."""
+    """Whether the fence may be the whole file."""
 
 
 def _opens_file(old: Sequence[str], first: str) -> bool:
     """Tell whether only a file begins with the line `first`.
 
-    This also holds if the old file is as good as empty (`{}`) and begins with the same character.
+    The answer is also yes if the old file is as good as empty (`{}`) and begins with the same character.
     """
     return first.lower().startswith(_OPENINGS) or (first[0] == old[0][0] and not any(map(str.isalnum, "".join(old))))
 
@@ -235,7 +237,7 @@ def _outer_names(lines: Sequence[str]) -> set[str]:
 
 
 def _look_at(old: Sequence[str], new: Sequence[str]) -> _Look | None:
-    """Compare a fence with the file; None if it does not begin like a file."""
+    """Compare a fence with the file; the result is None if the fence does not begin like a file."""
     old, new = ([line.rstrip() for line in lines if line.strip()] for lines in (old, new))
     if not old or not new:
         return None

@@ -1,4 +1,4 @@
-"""Writes a repaired edit: the same change in the same format, with quotes that occur in the file once."""
+"""Writes a repaired edit: the same change in the same format, but with quotes that occur in the file once."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from apply_service.formats.v4a import OPERATIONS
 from apply_service.text.diff import diff_lines, unified_diff_text
 
 N_AROUND = 3
-"""The unchanged lines on each side of a change, in formats that show them."""
+"""The number of unchanged lines on each side of a change, in formats that show such lines."""
 
 
 def write_call(name: str, sample: str, original: str, merged: str, path: str) -> str | None:
     """Return the change from `original` to `merged` as an edit in the format `name`, in the spelling of `sample`.
 
-    None if the texts are equal, the file repeats itself too much to be quoted, or the format quotes nothing.  All texts
-    have LF line ends.
+    The result is None if the texts are equal, if the file repeats itself too much to be quoted, or if the format quotes
+    nothing.  All texts have LF line ends.
     """
     if name == "unified_diff":
         return unified_diff_text(original, merged, path)
@@ -46,20 +46,38 @@ def write_call(name: str, sample: str, original: str, merged: str, path: str) ->
 
 
 def _json(sample: str, quotes: Sequence[Quote], path: str) -> str:
-    """Return the sample with other texts, if it and the change are one edit each; else a list of edits of the file."""
+    """Return the sample with new texts, if the sample and the change are one edit each; otherwise return a list of
+    edits."""
     values = read_calls(sample).values
     found = [
         pair for call in walk(values) for pair in PAIRS if all(isinstance(call.fields.get(one), str) for one in pair)
     ]
     old, new = found[0] if found else PAIRS[0]
+    if len(values) == len(found) == 1 and not opens_json(sample):
+        return "\n".join(_in_tags(sample, _with_texts(values[0], (old, new), one)) for one in quotes)
     if len(values) == len(found) == len(quotes) == 1:
         return json.dumps(_with_texts(values[0], (old, new), quotes[0]), ensure_ascii=False)
     edits = [{old: "\n".join(one.old), new: "\n".join(one.new)} for one in quotes]
     return json.dumps({"path": path, "edits": edits}, ensure_ascii=False)
 
 
+def _in_tags(sample: str, call: Any) -> str:
+    """Return a call in tags of the sample's spelling."""
+    is_plain = "<function=" in sample
+    lines = []
+    for name, value in call["arguments"].items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        lines.append(f"<parameter={name}>\n{text}\n</parameter>" if is_plain else
+                     f'<parameter name="{name}">\n{text}\n</parameter>')  # fmt: skip
+    begin, end = (
+        (f"<function={call['name']}>", "</function>") if is_plain else (f'<invoke name="{call["name"]}">', "</invoke>")
+    )
+    return "\n".join([begin, *lines, end])
+
+
 def _with_texts(value: Any, pair: tuple[str, str], quote: Quote) -> Any:
-    """Return a call's value with the quote in place of its old and new text.  JSON inside a text is changed too."""
+    """Return a call's value with the quote in place of the call's old and new text.  JSON inside a text is changed
+    too."""
     if isinstance(value, list):
         return [_with_texts(item, pair, quote) for item in value]
     if isinstance(value, str) and opens_json(value):

@@ -1,10 +1,10 @@
-"""Aligns a snippet's lines with the original's by dynamic programming, both in ascending order.
+"""Aligns a snippet's lines with the original's lines by dynamic programming; both keep their order.
 
 Rows are the snippet's visible lines; columns are the original's lines.  A row matches one of its candidates or is taken
-as new.  A *group* of rows may match several columns at once, if the snippet breaks a statement into other lines.
-Original lines between two rows are *skipped* if a marker stands there; this is free unless it leaves the scope.  Inside
-a block they are *dropped* at a concave cost.  All columns of a row are computed at once with numpy.  Every number is a
-score; higher is better.
+as new.  A *group* of rows may match several columns at once, if the snippet breaks a statement into other lines.  If a
+marker stands between two rows, the original lines between them are *skipped*; this is free unless it leaves the scope.
+Original lines inside a block are *dropped* at a concave cost.  All columns of a row are computed at once with numpy.
+Every number is a score; higher is better.
 
 A small problem is solved at once.  A large one is solved in parts between pinned lines, so that the cost stays nearly
 linear.  This module knows no text.
@@ -29,7 +29,7 @@ Scores = npt.NDArray[np.float64]
 TAKE = -1
 """Column of a row that matches nothing."""
 MAX_AT_ONCE = 1_500_000
-"""The most cells (rows times columns) of a problem that is solved at once."""
+"""A problem is solved at once if it has at most this many cells (rows times columns)."""
 MAX_CELLS = 12_000_000
 MIN_PIN_SCORE = 0.5
 FORCED = 1e6
@@ -53,7 +53,8 @@ class Row:
 
 
 class Group(NamedTuple):
-    """Rows `row:row + n_rows` that may match columns `column:column + n_columns` together, and the score of this."""
+    """Rows `row:row + n_rows` that may match columns `column:column + n_columns` together, and the score of that
+    match."""
 
     row: int
     n_rows: int
@@ -144,7 +145,7 @@ class Alignment:
         return best
 
     def _leaving_costs(self, indent: int) -> Scores:
-        """Return one cost for each column: that of passing all lines before it that are indented less than `indent`."""
+        """Return, for each column, the cost of passing all lines before it that are indented less than `indent`."""
         if indent not in self._leaving:
             crossed = np.concatenate(([0.0], np.cumsum(self._terrain.indents < indent)))
             self._leaving[indent] = crossed * LEAVE_SCOPE_COST
@@ -168,8 +169,8 @@ class Alignment:
         return found[::-1]
 
     def _last_match(self, i: int, at: int) -> Match | None:
-        """Return the match that ends with row i - 1 at `at`, of one row or of a group.  None if the row was taken as
-        new."""
+        """Return the match that ends with row i - 1 at `at`, for one row or for a group.  The result is None if the row
+        was taken as new."""
         score = self._ahead[i][at]
         row = self._rows[i - 1]
         k = int(np.searchsorted(row.columns, at - 1))

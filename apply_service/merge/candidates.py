@@ -1,8 +1,8 @@
 """Finds the places in the original where each line of a snippet may stand, and scores a match there.
 
-Equal lines, with or without regard to white space, are found by hashing.  Similar lines are searched only for lines
-without an equal one: rapidfuzz compares them with lines that share rare words.  This module looks at single lines;
-`rows` looks at the lines around them.
+Equal lines, with or without regard to white space, are found by hashing.  For a snippet's line without an equal line,
+similar lines are looked for: rapidfuzz compares it with lines that share rare words.  This module looks at single
+lines; `rows` looks at the lines around them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ MAX_FUZZY_LENGTH = 1000
 FUZZY_CUTOFF = 62.0
 MAX_WORD_LINES = 60
 MAX_PLACES = 4000
-"""The most places of a line that helps to align; a more frequent line does not."""
+"""A line helps to align only if it has at most this many places."""
 MAX_SIMILAR = 6
 MIN_MOVED = 0.3
-"""The least `substance` of a line that may match at another indentation."""
+"""A line may match at another indentation only if its `substance` is at least this."""
 MAX_JOINED = 5
-"""The most consecutive statements that may stand in one line elsewhere."""
+"""At most this many consecutive statements may stand in one line elsewhere."""
 MAX_TOKENS = 400
 MAX_ENTRY = 60
-"""The most lines of a bracketed entry that may be shown in one line with dots."""
+"""A bracketed entry of at most this many lines may be shown in one line with dots."""
 NO_SCOPE = 1 << 20
 """The indentation given to lines that mark no scope."""
 
@@ -103,7 +103,8 @@ class Candidates:
         return Candidates(self.columns[chosen], self.scores[chosen], kinds)
 
     def joined(self, columns: Sequence[int], worth: float, kind: Kind = Kind.SIMILAR) -> Candidates:
-        """Return these candidates and `columns`, which share the score `worth` equally.  A known higher score stays."""
+        """Return these candidates and `columns`, which share the score `worth` equally.  A column that already has a
+        higher score keeps it."""
         known = set(self.columns.tolist())
         scores = dict(zip(self.columns.tolist(), self.scores.tolist(), strict=True))
         for column in columns:
@@ -153,7 +154,7 @@ def key_of(line: str) -> str | None:
 def has_labels(original: Sequence[str], language: str | None) -> bool:
     """Tell whether a name and a colon alone on a line may be a label.
 
-    If the language is unknown, they may be if a line of the file ends as the lines of C do.
+    If the language is unknown, the answer is yes if some line of the file ends like a line of C.
     """
     if language is None:
         return any(line.rstrip().endswith(("{", ";")) for line in original)
@@ -164,7 +165,8 @@ class LineIndex:
     """The original's lines, looked up by text, by words and by similarity."""
 
     def __init__(self, lines: Sequence[str], *, has_labels: bool = True) -> None:
-        """`has_labels`: a line with nothing but a name and a colon is a label, as in C, and not a key, as in YAML."""
+        """Index the lines.  With `has_labels`, a line with nothing but a name and a colon is a label (as in C), not a
+        key (as in YAML)."""
         self.lines = lines
         self.has_labels = has_labels
         self.stripped = [line.strip() for line in lines]
@@ -226,7 +228,8 @@ class LineIndex:
 
     @cached_property
     def long_statements(self) -> tuple[list[Statement], ElidedLines]:
-        """The statements and bracketed entries of several lines; and a lookup for each of them as one `tight` line."""
+        """The statements and bracketed entries that take several lines, and a lookup that holds each of them as one
+        `tight` line."""
         parts = [part for part in self.statements if part.stop - part.start > 1]
         for j, text in enumerate(self.stripped):
             if text.endswith(("{", "[")) or _TAG.match(text):
@@ -240,8 +243,8 @@ class LineIndex:
         return [gist("\n".join(self.lines[part.start : part.stop])) for part in self.statements]
 
     def runs_saying(self, wanted: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple[int, int]]]:
-        """Return the (start, stop) lines of one to MAX_JOINED consecutive statements by their gist, for the `wanted`
-        gists only."""
+        """Return, for each gist in `wanted`, the (start, stop) lines of all runs of 1 to MAX_JOINED statements with
+        that gist."""
         found: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
         parts, said = self.statements, self._gists
         firsts = {key[0] for key in wanted}
@@ -274,7 +277,8 @@ class LineIndex:
         return np.array([0.0 if not text else 1.0 for text in self.stripped])
 
     def has(self, line: str) -> bool:
-        """Tell whether the file has the line, ignoring trailing white space; `line` must have none."""
+        """Tell whether the file has the line, ignoring trailing white space.  `line` itself must have no trailing white
+        space."""
         return line in self._exact
 
     def places(self, text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Finds the entries of a JSON file that a part of it leaves out, in each object that the part shows.
+"""Finds the entries that a part of a JSON file leaves out, in each object that the part shows.
 
 It reads files with one entry a line, by keys and brackets alone, so that comments do no harm.
 """
@@ -14,9 +14,9 @@ from apply_service.text.lines import balance
 from apply_service.text.markers import strip_comment
 
 MIN_GAPS = 2
-"""The fewest places at which a part leaves entries out.  A single place may be a deletion instead."""
+"""A part must leave entries out at no fewer than this many places: a single place may be a deletion instead."""
 MAX_DEPTH = 20
-"""The deepest nesting of objects that is read."""
+"""Objects are read down to this depth of nesting."""
 _ENTRY = re.compile(r'"(?P<key>(?:[^"\\]|\\.){1,200})"\s*:\s*(?P<value>.*)')
 
 Path = tuple[str, ...]
@@ -38,14 +38,14 @@ class LeftOut(NamedTuple):
 
 
 def read_objects(lines: Sequence[str]) -> dict[Path, tuple[int, list[JsonEntry]]] | None:
-    """Return each nested object by the path of its keys: the line that opens it, and its entries.  None if the text is
-    no such JSON."""
+    """Return the opening line and the entries of each nested object, by the path of its keys.  The result is None if
+    the text is not JSON with one entry a line."""
     solid = [i for i, line in enumerate(lines) if line.strip() and not strip_comment(line).is_comment]
     if len(solid) < 2 or lines[solid[0]].strip() != "{" or lines[solid[-1]].strip() != "}":
         return None
     objects: dict[Path, tuple[int, list[JsonEntry]]] = {(): (solid[0], [])}
     path: Path = ()
-    depth = 0  # open brackets inside a value that is no object
+    depth = 0  # open brackets inside a value that is not an object
     for i in solid[1:-1]:
         text = lines[i].strip()
         entries = objects[path][1]
@@ -73,7 +73,7 @@ def read_objects(lines: Sequence[str]) -> dict[Path, tuple[int, list[JsonEntry]]
 
 
 def find_left_out(original: Sequence[str], part: Sequence[str]) -> list[LeftOut]:
-    """Return where the part leaves out entries of the file, if it keeps the file's order and has several gaps."""
+    """Return the places where the part leaves out entries, if it keeps the file's order and has several such places."""
     shown = read_objects(part)
     whole = read_objects(original) if shown is not None else None
     if shown is None or whole is None:

@@ -1,9 +1,10 @@
-"""Changes the indentation of a snippet to the file's.
+"""Changes the indentation of a snippet to that of the file.
 
-Lines that also stand in the original show how.  First the whole snippet is rewritten in the file's unit (tabs for
-spaces, or another width).  Then each block is moved by a number of columns.  A block whose first and last line stand in
-the file as written is not moved: if the lines between are indented differently, that is part of the edit.  If a snippet
-lost its indentation, `refit` gives each known line the file's.  It indents new lines by the brackets and colons above.
+Lines that also stand in the original show how to do this.  First the whole snippet is rewritten in the file's unit
+(tabs for spaces, or another width).  Then each block is moved by a number of columns.  A block whose first and last
+line stand in the file as written is not moved: if the lines between are indented differently, that is part of the edit.
+If a snippet lost its indentation, `refit` gives each known line its indentation in the file.  It indents new lines by
+the brackets and colons above them.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from apply_service.text.lines import (
 from apply_service.text.markers import strip_comment
 
 MIN_VOTE = 0.15
-"""The least evidence that moves a block."""
+"""A block is moved only if there is at least this much evidence."""
 HELD = 6.0
 """The extra cost of taking the first or last line of a block as new although the file has it."""
 MAX_VOTERS = 400
-"""The most lines of a block that are looked at."""
+"""At most this many lines of a block are looked at."""
 OPENERS = ("{", "(", "[", ":", "=>", "then", "do")
 _BLANKS = (" ", "\t")
 _BRACKET = re.compile(r"[()\[\]{}]")
@@ -47,7 +48,8 @@ Lines = Sequence[str]
 
 
 class Shift(NamedTuple):
-    """How a fragment's indentation becomes the file's: its levels rewritten in the file's unit, then moved."""
+    """How a fragment gets the file's indentation: its levels are rewritten in the file's unit, then its lines are
+    moved."""
 
     delta: int = 0
     own_columns: int = 0
@@ -92,7 +94,7 @@ def fit_blocks(blocks: Sequence[Lines], index: LineIndex) -> list[Shift]:
     moves: defaultdict[int, float] = defaultdict(float)
     for shift, worth in zip(shifts, worths, strict=True):
         moves[shift.delta] += worth
-    # A block is moved as most of the snippet is, if it agrees with the file as well there.
+    # A block is moved like most of the snippet, if it then agrees with the file equally well.
     common = base.moved(max(moves, key=moves.__getitem__, default=0))
     return [
         common if _known_worth(lines, common, index) >= worth else shift
@@ -101,8 +103,8 @@ def fit_blocks(blocks: Sequence[Lines], index: LineIndex) -> list[Shift]:
 
 
 def _rewriting(blocks: Sequence[Lines], index: LineIndex) -> Shift:
-    """Return the change of unit after which the most lines stand in the file.  It changes nothing if indented lines
-    stand there already."""
+    """Return the change of unit after which the most lines stand in the file.  If indented lines already stand in the
+    file, the change does nothing."""
     indented = [kept for lines in blocks if (kept := [line for line in lines if line.startswith(_BLANKS)])]
     unit = find_unit(index.lines)
     plain = Shift(unit=unit.text if unit is not None else "")
@@ -112,8 +114,8 @@ def _rewriting(blocks: Sequence[Lines], index: LineIndex) -> Shift:
     own = find_unit([line for lines in blocks for line in lines])
     stands = sum(_known_worth(lines, _move(lines, plain, index), index) for lines in indented)
     if own is not None and own != unit:
-        # Rewrite the fragment's own levels, if blocks then stand in the file without being moved, and if no move alone
-        # would bring more of them there.
+        # Rewrite the fragment's own levels if two things hold: blocks then stand in the file without being moved, and
+        # no move alone would bring more blocks there.
         shift = Shift(own_columns=own.columns, unit=unit.text)
         fit = sum(_known_worth(lines, shift, index) for lines in blocks)
         moves = [_move(lines, plain, index) for lines in blocks]
@@ -157,7 +159,7 @@ def _move(lines: Lines, base: Shift, index: LineIndex) -> Shift:
         return base
     least = min((indent_of(base.apply(line)) for line in lines if line.strip()), default=0)
     if len(lines) >= 3 and substance(lines[0].strip()) >= 0.5:
-        # The only move after which both edges are lines of the file.
+        # Look for the only move after which both edges are lines of the file.
         first, last = (
             {indent_of(index.lines[j]) - here for j in index.places(line)[:60]}
             for line in (lines[0], lines[-1])
@@ -185,7 +187,7 @@ def _move(lines: Lines, base: Shift, index: LineIndex) -> Shift:
 def known_lines(shown: Lines, runs: Sequence[Sequence[int]], index: LineIndex) -> dict[int, int]:
     """Return the file's line for each known line of `runs`, by one alignment that ignores indentation.
 
-    `runs`: numbers of lines of the snippet.  Similar lines count too.
+    `runs`: numbers of lines of the snippet.  Lines similar to a line of the file count as known too.
     """
     rows: list[Row] = []
     numbers: list[int] = []
@@ -213,8 +215,8 @@ def known_lines(shown: Lines, runs: Sequence[Sequence[int]], index: LineIndex) -
 
 
 def refit(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int], original: Lines) -> list[str]:
-    """Return the snippet's lines, each known one with the leading blanks of its line in the file.  The brackets, colons
-    and lines around a new line decide its blanks.
+    """Return the snippet's lines.  Each known line gets the leading blanks of its line in the file.  The brackets,
+    colons and lines around a new line decide its leading blanks.
 
     `places`: the file's line of each known line.  `runs`: the numbers of the lines that are not blank, in order, cut at
     markers; each marker is a run of its own.
@@ -235,8 +237,8 @@ def refit(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int]
 def move(shown: Lines, runs: Sequence[Sequence[int]], places: Mapping[int, int], original: Lines) -> list[str]:
     """Return the snippet's lines with each run moved as a whole.
 
-    The run's first known line among its outermost ones gets the indentation that it has in the file.  If all of those
-    are new, they get the smallest indentation that known lines of the run have in the file.
+    The first known line among the run's outermost lines gets the indentation that it has in the file.  If all outermost
+    lines are new, they get the smallest indentation that known lines of the run have in the file.
     """
     found, delta, unit = list(shown), 0, find_unit(original)
     for run in runs:
@@ -260,7 +262,7 @@ def is_flat(shown: Lines, runs: Sequence[Sequence[int]]) -> bool:
 
 
 class _Flow:
-    """Gives each line of a snippet its leading blanks, from the first one down."""
+    """Gives each line of a snippet its leading blanks, from the first line down."""
 
     def __init__(self, shown: Lines, found: list[str], places: Mapping[int, int], original: Lines) -> None:
         self._shown, self._found, self._places, self._original = shown, found, places, original
@@ -281,7 +283,7 @@ class _Flow:
         return blanks if opens == closes else blanks.removesuffix(self._unit) if opens else blanks + self._unit
 
     def add(self, i: int, *, is_set: bool) -> None:
-        """Take the next line.  `is_set`: its leading blanks were found already."""
+        """Take the next line.  `is_set`: its leading blanks are already known."""
         text = self._shown[i].strip()
         closing = _CLOSING.match(text)
         n_closed = min(len(closing[0]) if closing else 0, len(self._open))
@@ -333,7 +335,8 @@ class _Flow:
         return self._of_definition(text) if _DEFINES.match(text) and i > last + 1 else blanks
 
     def _of_definition(self, text: str) -> str:
-        """Return the leading blanks of a definition in a language without brackets: those of the last one like it."""
+        """Return the leading blanks of a definition in a language without brackets: the last similar definition has the
+        same."""
         kind = text.startswith("class")
         for k in reversed(self._lines):
             if _DEFINES.match(line := self._shown[k].strip()) and line.startswith("class") == kind:

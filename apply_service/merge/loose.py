@@ -2,8 +2,8 @@
 
 An anchor is a line of the file that the block shows.  A block without one (new imports, new definitions, loose lines
 between two markers) is placed by its hint, by the kind of its first line, or by the scopes around.  Most blocks begin
-and end with anchors.  If a block ends with new lines, they replace the rest of a scope that is shown whole, or similar
-lines.  Otherwise they are inserted.  All of it is guesswork, and the caller says so.
+and end with anchors.  If a block ends with new lines, they replace similar lines, or the rest of a scope that is shown
+whole.  Otherwise they are inserted.  All of this is guesswork, and the caller says so.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from apply_service.text.markers import Hint
 MAX_REPLACED = 14
 MIN_LIKENESS = 72.0
 MAX_LEFT_AT_FILE_EDGE = 8
-"""The most lines at the file's edge that a snippet without a marker at its end may leave out."""
+"""A snippet without a marker at its end may leave out at most this many lines at the file's edge."""
 MIN_SORTED = 3
-"""The fewest imports that are called sorted."""
+"""Fewer imports than this never count as sorted."""
 _BEFORE = ("before", "above")
 _INSIDE = ("inside", "within", "into", "in", "to", "at")
 _EDGE_WORDS = re.compile(r"^(?:file|class|module)$|\s+(?:class|function|file)$")
@@ -68,7 +68,7 @@ class Placement(NamedTuple):
 def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | None = None) -> Placement:
     """Return the place for block b, between lines `low` and `high` of the original.
 
-    `stub`: the header of a definition that the snippet shows without its body, just above the block.
+    `stub`: the header of a definition just above the block, if the snippet shows that definition without its body.
     """
     snippet, original = reading.snippet, reading.original
     block = snippet.blocks[b]
@@ -95,13 +95,14 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
         return Placement(end, f"{_FREE}: they were put below the last definition of the same name", blanks_before=gap)
     if b == 0 and not block.marked_before and block.marked_after:
         return Placement(low, f"{_FREE}: they were put at the start", blanks_after=usual_gap(reading, texts))
-    # The place is after the last line of the scope around that is indented at least like the first new line.  The last
-    # block goes after the last such line of the file.
+    # The place is after the last line of the surrounding scope that is indented at least as deep as the first new line.
+    # The last block goes after the last such line of the file.
     is_last = b == len(snippet.blocks) - 1 and not block.marked_after
     at, indent = low, indent_of(first)
     above = next((line for line in original[:low][::-1] if line.strip()), "")
     is_inside = low > 0 and indent_of(above) >= indent
-    """Whether the scope around is that of the lines above.  If not, it may be that of the lines below."""
+    """Whether the block goes into the scope of the lines above.  If not, it may go into the scope of the lines
+    below."""
     is_inside_below = high < len(original) and indent_of(original[high]) >= indent
     for j in range(low, attached_start(original, high, low) if is_inside_below else high):
         if not original[j].strip():
@@ -123,7 +124,8 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
 def _among_imports(original: Sequence[str], texts: Sequence[str], low: int, high: int) -> Placement | None:
     """Return the place below the last import above the definitions; None if there is no import.
 
-    Imports that fill one line each go in alphabetical order instead, if just one sorted paragraph has room for them.
+    If each import fills one line, and just one sorted paragraph has room for the imports, they go into that paragraph
+    in alphabetical order instead.
     """
     end, level = 0, indent_of(texts[0])
     for j in range(low, high):
@@ -148,15 +150,15 @@ def _among_imports(original: Sequence[str], texts: Sequence[str], low: int, high
 
 
 def _namesakes(original: Sequence[str], low: int, high: int, header: str | None) -> list[int]:
-    """Return the headers of the definitions that have the same name and level as this one."""
+    """Return the headers of the definitions that have the same name and level as the one in `header`."""
     name = None if header is None else header_name(header)
     found = (j for j in range(low, high if name else low) if header_name(original[j]) == name)
     return [j for j in found if is_definition(original[j]) and indent_of(original[j]) == indent_of(header or "")]
 
 
 def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> int:
-    """Return one past the last of the calls that `first` continues, in the first scope that has some; 0 if there are
-    no such calls."""
+    """Return one past the last call of a series that `first` continues, in the first scope with such calls; 0 if no
+    scope has any."""
     end, level = 0, indent_of(first)
     for j in range(low, high):
         if end and original[j].strip() and indent_of(original[j]) < level:
@@ -201,7 +203,7 @@ def _by_hint(reading: ReadSnippet, texts: Sequence[str], hint: Hint, low: int, h
 
 
 def find_scope(reading: ReadSnippet, name: str, low: int, high: int) -> Scope | None:
-    """Return the scope of that name, or else the one with the words in its header."""
+    """Return the scope called `name`, or else the scope with the words of `name` in its header."""
     named = reading.scopes_named.get(name, [])
     for scope in named[bisect_left(named, low, key=_start_line) :]:
         if scope.start_line > high:
@@ -241,7 +243,7 @@ def _blanks_after(reading: ReadSnippet, at: int) -> int:
 
 
 def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor: int) -> int:
-    """Return how many lines above the anchor the new lines before it replace.
+    """Return the number of lines above the anchor that the new lines before the anchor replace.
 
     `anchor`: the first known line of the block, as (index in the block, original line).
     """
@@ -255,7 +257,7 @@ def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor:
     are_headers = is_branch(takes[0]) and is_branch(above) and not is_case
     are_headers = are_headers or (name_at(takes, 0) is not None and header_name(above) is not None)
     if len(takes) == 1 and are_headers and indent_of(takes[0]) == indent_of(above) < indent_of(below):
-        # The new header gets the body of the old one, which would be incomplete without a body.
+        # The new header replaces the old header and gets its body.
         return 1
     return _most_alike(takes, reading.original[max(floor, j - MAX_REPLACED) : j][::-1], reverse=True)
 
@@ -263,12 +265,13 @@ def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor:
 def replaced_below(
     reading: ReadSnippet, b: int, anchor: tuple[int, int], ceiling: int, columns: Mapping[int, int]
 ) -> int:
-    """Return how many lines below the last anchor, and above `ceiling`, the new lines after it replace."""
+    """Return the number of lines below the last anchor, and above `ceiling`, that the new lines after the anchor
+    replace."""
     block = reading.snippet.blocks[b]
     k, j = anchor
     near = reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)]
     if reading.texts[block.lines[-1]].rstrip().endswith(";"):
-        # The new lines end the statement of line j, so its other lines are replaced.
+        # The new lines end the statement of line j, so the statement's other lines are replaced.
         n = n_open = 0
         while n < len(near) and (n_open > 0 or goes_on(near[n])):
             n_open += balance([near[n]])
@@ -279,7 +282,7 @@ def replaced_below(
     if shown is not None:
         return min(shown, ceiling - j - 1)
     takes = [reading.texts[i] for i in block.lines[k + 1 :]]
-    # New lines replace nothing of an outer scope, and not more paragraphs than they have.
+    # New lines replace nothing of an outer scope, and no more paragraphs than they have themselves.
     level = min(map(indent_of, filter(str.strip, takes)))
     rest = list(takewhile(lambda line: not line.strip() or indent_of(line) >= level, reading.original[j + 1 :]))
     n_breaks = [
@@ -345,7 +348,8 @@ def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mappin
 
 
 def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool = False) -> int:
-    """Return how many of the nearest `originals` look most like `takes` together; 0 if no number looks alike enough."""
+    """Return how many of the nearest `originals`, taken together, look most like `takes`; 0 if no number of them is
+    similar enough."""
     below = originals[::-1] if reverse else originals
     names = {None, *(name_at(below, k) for k in range(len(below)))}
     if any(name_at(takes, k) not in names for k in range(len(takes))):

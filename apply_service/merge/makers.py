@@ -28,7 +28,7 @@ from apply_service.text.markers import Role
 from apply_service.types import LineOp, Merge, Way
 
 FRESH = "fresh"
-"""The maker of alignments that take more of the snippet's lines as new."""
+"""The name of the maker whose alignments take more of the snippet's lines as new."""
 
 
 def propose(reading: ReadSnippet, update: Sequence[str], instruction: str) -> Iterator[Proposal]:
@@ -55,14 +55,16 @@ def propose(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
 
 
 def _laid_anew(reading: ReadSnippet, first: Sequence[Proposal]) -> Iterator[Proposal]:
-    """Yield the alignments of the snippet read in other ways.  `first`: its alignments as it was read at first."""
+    """Yield the alignments of the snippet read in other ways.  `first`: the alignments of the snippet as it was first
+    read."""
     for name, again in _reread(reading, skips=any(STAYS.intersection(one.reasons) for one in first)):
         for one in _laid(again) if again.visible else ():
             yield replace(one, ways=(one.way._replace(snippet=name),))
 
 
 def _varied(first: Sequence[Proposal], placed: Sequence[Proposal]) -> Iterator[Proposal]:
-    """Yield each alignment with one frequent mistake undone.  What words say about a merge counts for these too."""
+    """Yield each alignment with one frequent mistake undone.  What words say about a merge counts for these merges
+    too."""
     told = {one.text: one.features for one in reversed(placed)}
     for one in first:
         features = {**told.get(one.text, {}), **one.features}
@@ -72,7 +74,7 @@ def _varied(first: Sequence[Proposal], placed: Sequence[Proposal]) -> Iterator[P
 
 
 def _words_tell_all(reading: ReadSnippet, instruction: str) -> bool:
-    """Tell whether words say where the snippet goes, and the snippet is all new."""
+    """Tell whether the snippet is all new and words say where it goes."""
     original = reading.original
     return _tells_place(instruction, original) and is_all_new(reading, inserts=_inserts(instruction, original))
 
@@ -96,7 +98,7 @@ def _inserts(instruction: str, original: Sequence[str]) -> bool:
 def is_all_new(reading: ReadSnippet, *, inserts: bool = False) -> bool:
     """Tell whether the snippet has no marker and no outermost line that the file has, so that only words can place it.
 
-    `inserts`: only the first line counts, because a line that words insert may share its name with another thing.
+    `inserts`: only the snippet's first line counts, because an inserted line may share its name with another thing.
     """
     if len(reading.snippet.blocks) != 1 or reading.snippet.has_markers:
         return False
@@ -115,8 +117,8 @@ def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSni
 
     Notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank lines
     count as markers (`_partings`).  A snippet that was shifted keeps its own indentation instead.  A snippet that lost
-    its indentation gets the file's.  If the snippet has nested headers, or if it skips lines that stay (`skips`), the
-    lines that it does not show are removed.
+    its indentation gets the file's.  If the snippet has nested headers or excerpts, or if it skips lines that stay
+    (`skips`), one way removes the lines that the snippet does not show.
     """
     found = reading.found_notes
     kinds = [kind for kind in NOTE_KINDS if kind in found.values()]
@@ -137,7 +139,8 @@ def _partings(reading: ReadSnippet) -> list[list[int]]:
     """Return the blank lines that may stand for lines left out, if the snippet has no marker.
 
     The first list has all blank lines except those inside a new scope and those between two new definitions.  The
-    second list has only those of the first that stand between outermost lines.  An empty or equal list is left out.
+    second list has only those of the first list that stand between outermost lines.  An empty list is left out, and so
+    is a second list equal to the first.
     """
     roles, texts = reading.snippet.roles, reading.texts
     found: list[list[int]] = [[], []]
@@ -193,7 +196,7 @@ def _worst(places: Sequence[Placed]) -> dict[str, float]:
 
 
 def _mixed(reading: ReadSnippet, update: Sequence[str], directives: Sequence[Directive]) -> Iterator[Proposal]:
-    """Yield merges of the other lines of the snippet, with the directives carried out on each of them."""
+    """Yield merges of the snippet's other lines, with the directives carried out on each of these merges."""
     original, language = reading.original, reading.language
     covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
     rest = reading.again(passed_over=covered)
@@ -214,7 +217,7 @@ def _mixed(reading: ReadSnippet, update: Sequence[str], directives: Sequence[Dir
 
 
 def _spliced(ops: Sequence[LineOp], placed: Placed, original: Sequence[str]) -> list[LineOp] | None:
-    """Return the merge with a change at one more place; None if the merge already changes lines there."""
+    """Return the merge with a change at one more place; None if the merge already changes lines at that place."""
     places = (k for k, op in enumerate(ops) if op.original_line is not None and op.original_line >= placed.start)
     at = next(places, len(ops))
     stop = at + placed.end - placed.start

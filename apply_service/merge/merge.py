@@ -24,19 +24,21 @@ from apply_service.types import Certainty, LineOp, Merge, Prediction, Reading, W
 MAX_PARSED = 3
 """How many of the likeliest readings are parsed, to see whether the file is still valid."""
 SURE_SIGNS = 0.99
-"""The chance of a diff without headers, if each of its lines is found in one place.  124 of 124 were right on the fit
-sets."""
+"""The chance that a diff without headers is right, if each of its lines is found in one place.  On the fit sets, 124 of
+124 were right."""
 BROKEN = 0.3
-"""The factor for the chance of a reading that breaks the file, and for a reading that is put in place of such a one."""
+"""The chance of a reading that breaks the file is multiplied by this, and so is the chance of a reading that takes its
+place."""
 NO_SYNTAX = "the file would no longer parse"
 MAX_TOLD = 3
-"""The most changes that a refusal names."""
+"""A refusal names at most this many changes."""
 MAX_READINGS = 8
-"""The most readings in a prediction, the likeliest first."""
+"""A prediction has at most this many readings, the likeliest first."""
 MAX_COMBINED, MIN_COMBINED = 5, 0.02
-"""How many of the likeliest readings may be combined, and the least chance of each."""
+"""How many of the likeliest readings may be combined, and the minimum chance of each."""
 SIGNED, TWIN = Way("signed", 0), Way("twin")
-"""Two ways: the first reading of a snippet with diff signs; and a reading with a block at another place it fits."""
+"""Two ways: the first reading of a snippet with diff signs, and a reading with a block at another place that it
+fits."""
 
 
 def merge(
@@ -113,14 +115,14 @@ def _put_first(parsing: int | None, order: list[int], chances: Sequence[float]) 
 
 
 def _twins(first: Proposal, instruction: str) -> list[Twin]:
-    """Return the other places that the reading's blocks fit as well; none if words say where the blocks go."""
+    """Return the other places that the reading's blocks fit equally well; none if words say where the blocks go."""
     if first.features["by_placed"]:
         return []
     return find_twins(first.snippet, first.ops, instruction, shows_old=first.way.maker == SIGNED.maker)
 
 
 def _with_twins(ranked: Sequence[Reading], twins: Sequence[Twin], chance: float) -> list[Reading]:
-    """Return the readings; if few other places fit, their readings come second.  All are as likely as the first."""
+    """Return the readings.  If few other places fit, their readings come second and are as likely as the first."""
     first = ranked[0]._replace(probability=chance)
     moved = [Reading(tuple(ops), first.features, chance, TWIN) for ops in few_twins(twins)]
     told = {first.text, *(one.text for one in moved)}
@@ -129,9 +131,10 @@ def _with_twins(ranked: Sequence[Reading], twins: Sequence[Twin], chance: float)
 
 
 def _combinations(ranked: Sequence[Reading]) -> list[Reading]:
-    """Return readings that make the changes of two others at once, if these differ from the first at separate places.
+    """Return readings that combine the changes of two others, if these differ from the first reading at separate
+    places.
 
-    Their chance is that of both changes together.
+    The chance of such a reading is the chance of both changes together.
     """
     first, others = ranked[0], [one for one in ranked[1:MAX_COMBINED] if one.probability >= MIN_COMBINED]
     known = {one.text for one in ranked}
@@ -146,7 +149,8 @@ def _combinations(ranked: Sequence[Reading]) -> list[Reading]:
 
 
 def _both(first: Sequence[LineOp], one: Sequence[LineOp], other: Sequence[LineOp]) -> tuple[LineOp, ...] | None:
-    """Return the merge that differs from the first as both others do; None if they touch the same or adjacent lines."""
+    """Return the merge that differs from `first` as `one` and as `other` do; None if they change the same or adjacent
+    lines."""
     by_line = [_by_line(ops) for ops in (first, one, other)]
     if len({len(groups) for groups in by_line}) > 1:
         return None
@@ -175,7 +179,8 @@ def _effect(group: Sequence[LineOp]) -> list[str]:
 
 
 def _unheld(ops: Sequence[LineOp]) -> list[str]:
-    """Return, in words, the changes without a shown line of the file beside them; all changes if none is such."""
+    """Return, in words, the changes that have no shown line of the file beside them; all changes if every change has
+    such a line."""
     free, held = list[str](), list[str]()
     for start, stop in Merge(ops).changed:
         new = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]

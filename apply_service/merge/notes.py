@@ -2,7 +2,7 @@
 
 `markers` decides a line's role by its own text.  This module compares the line with the file.  A new comment may be a
 marker in other words (`// (handlers as before)`, `/* imports */`); the merger then reads it both ways.  A note may be a
-line of the file.  Blank lines at the snippet's edges may belong to the file.  The last two are reasons for doubt.
+line of the file.  Blank lines at the snippet's edges may belong to the file.  The last two cases are reasons for doubt.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from apply_service.text.markers import ENCLOSED, MAX_NOTE_LENGTH, TOLD, Role, st
 KINDS = ("enclosed", "phrased", "bare")
 """Kinds of notes: in brackets; in words about code that stays; or any other short comment at the edge of a block."""
 MAX_BARE = 6
-"""The most words of a bare note."""
+"""A bare note has at most this many words."""
 MIN_NOTE = 12
-"""The fewest characters of a note that is compared with the file's lines."""
+"""A note is compared with the file's lines only if it has at least this many characters."""
 MIN_LIKENESS = 80.0
 MAX_HEAD = 3
-"""The first lines, in which an opening fence is looked for."""
+"""An opening fence is looked for in this many first lines."""
 TILDES = "~~~"
 _SEPARATORS = (Role.MARKER, Role.HINT, Role.FENCE, Role.BLANK)
 

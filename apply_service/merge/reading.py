@@ -1,9 +1,9 @@
-"""Reads a snippet against its original: cuts it into blocks, takes remarks off, and indents it as the file is.
+"""Reads a snippet against its original: cuts it into blocks, takes remarks off, and indents it like the file.
 
 A block is a run of lines that belong together in the file, in this order.  Markers, fences and hints separate blocks,
-and blank lines next to them belong to no block.  A line with a marker inside it (`port: // ... existing ...`,
-`def load(xs): ...`, `func f() { /* ... */ }`) stands for a line of the file, or for the definition that it begins.  A
-remark behind a line ("// <- changed", "# new") is no part of the file.
+and blank lines next to them belong to no block.  A line with a marker inside it (`port: // ... existing ...`, `def
+load(xs): ...`, `func f() { /* ... */ }`) stands for a line of the file, or for the definition that it begins.  A remark
+behind a line ("// <- changed", "# new") is not a part of the file.
 
 This module places nothing: `rows` looks for the lines' places, and `write` writes the operations.
 """
@@ -56,14 +56,14 @@ from apply_service.text.markers import (
 from apply_service.types import LineOp
 
 WIDE_GAP = "   "
-"""White space before a remark.  If it is this wide, part of it may be the line's own trailing white space."""
+"""If the white space before a remark is this wide, part of it may be the line's own trailing white space."""
 LEFT_OUT = "the snippet leaves out some lines without a marker; they are kept"
 DEFINITIONS_STAY = "the snippet leaves out definitions without a marker; they are kept"
 STAYS = frozenset({LEFT_OUT, DEFINITIONS_STAY})
 MIN_SAYING = 0.3
-"""The least `substance` of a line that can show that the snippet lost its indentation."""
+"""A line can show that the snippet lost its indentation only if its `substance` (how much it says) is at least this."""
 MAX_SERIES = 50
-"""The most lines or elements of the file that are looked at for one of the snippet."""
+"""For one line or element of the snippet, at most this many of the file are looked at."""
 _CONTROL = re.compile(r"\s*(?:if|for|while|switch|try|with|match|do|unless|until|loop|return|select)\b")
 _OPENERS = ("{", "(", "[", ":", ">")
 _ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
@@ -73,9 +73,9 @@ _ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
 
 
 MIN_BODY = 12
-"""The fewest characters of a body that two definitions hardly share by chance."""
+"""Two definitions hardly share a body by chance if it has at least this many characters."""
 MAX_SAID = 20
-"""The most places of a line that can tell definitions apart."""
+"""A line can tell definitions apart only if it has at most this many places."""
 
 
 class Definition(NamedTuple):
@@ -92,11 +92,12 @@ def said_lines(lines: Iterable[str]) -> Counter[str]:
 
 
 class Block(NamedTuple):
-    """One run of lines.  `lines`: update line numbers; the first and the last line are not blank, others may be."""
+    """One run of lines.  `lines`: update line numbers.  The first and the last of these lines are not blank; lines
+    between may be blank."""
 
     lines: tuple[int, ...]
     marked_before: bool
-    """Whether a marker stands before it.  The snippet's own start is no marker."""
+    """Whether a marker stands before the block.  The snippet's own start does not count as a marker."""
     marked_after: bool
     gap_before: tuple[int, ...]
     """Update lines between the previous block and this one: markers, notes, blanks."""
@@ -118,10 +119,10 @@ class Snippet(NamedTuple):
 
 
 def cut_blocks(texts: Sequence[str], roles: Sequence[Role], stubs: Collection[int] = ()) -> Snippet:
-    """Return the snippet's blocks, in order.  `stubs`: lines after which the file goes on, as after a marker."""
+    """Return the snippet's blocks, in order.  `stubs`: lines after which the file goes on, like after a marker."""
     runs: list[list[int]] = []
     gaps: list[list[int]] = [[]]
-    """The lines before each run, and those after the last one."""
+    """The lines before each run, and the lines after the last run."""
     behind_stub = [False]
     """Whether a stub borders on each gap."""
     run: list[int] = []
@@ -171,7 +172,8 @@ def cut_blocks(texts: Sequence[str], roles: Sequence[Role], stubs: Collection[in
 
 
 def _without_notes(run: Sequence[int], roles: Sequence[Role]) -> tuple[int, ...]:
-    """Return the lines of a run without notes.  A deletion note between two blank lines takes one of them along."""
+    """Return the lines of a run without notes.  If a deletion note stands between two blank lines, one of these is left
+    out as well."""
     kept: list[int] = []
     is_padded = False
     for i in run:
@@ -200,7 +202,7 @@ _DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
 def read_inline_marker(line: str, known: Collection[str], language: str | None = None) -> str | None:
     """Return the line without the marker inside it; None if it has no marker, or if the file has the whole line.
 
-    In languages without prototypes, a header that ends with ";" is such a line too.
+    In languages without prototypes, the ";" after a header counts as such a marker too.
     """
     if len(line) > 4 * MAX_NOTE_LENGTH or line.strip() in known:
         return None
@@ -296,11 +298,12 @@ class Remark(NamedTuple):
     code: str
     is_sure: bool
     is_told: bool
-    """Whether an arrow says more than that the line is new."""
+    """Whether the remark has an arrow that says more than that the line is new."""
 
 
 def split_remark(line: str, language: str | None, known: Collection[str]) -> Remark | None:
-    """Return the line's code without the remark behind it.  None if there is none, or the file has the whole line."""
+    """Return the line's code without the remark behind it.  The result is None if the line has no remark, or if the
+    file has the whole line."""
     if len(line) > 4 * MAX_NOTE_LENGTH or line.strip() in known:
         return None
     match = _PATTERNS[_SIGNS.get(language or "", _ANY_SIGNS)].match(line)
@@ -349,7 +352,7 @@ def _ends_of_new_imports(
 
 # -- sections ----------------------------------------------------------------------------------------------------
 SECTIONED = ("markdown", "toml", "ini")
-"""Languages with sections, each of which ends at the next heading, not at an indentation."""
+"""Languages with sections.  A section ends at the next heading, not at an indentation."""
 _SECTION = re.compile(r"\[\[?[^\[\]]+\]\]?\s*(?:[#;].*)?$")
 
 
@@ -359,9 +362,10 @@ def is_section(line: str) -> bool:
 
 
 def _above_sections(lines: Sequence[str], roles: Sequence[Role], known: Collection[str]) -> list[int]:
-    """Return the blank lines above known headings of sections, in each part between markers that shows anything new.
+    """Return the blank lines above headings of sections that the file has, in each part between markers that shows
+    anything new.
 
-    The file may have other sections there.
+    The file may have other sections at these blank lines.
     """
     found: list[int] = []
     for is_inside, run in groupby(range(len(lines)), key=lambda i: roles[i] in (Role.CONTENT, Role.BLANK)):
@@ -380,7 +384,7 @@ def _is_bare_closer(line: str) -> bool:
 
 
 class ReadSnippet:
-    """The lines of the original (without the empty one after its final newline) and of the snippet, comparable."""
+    """The lines of the original (without the empty one after its final newline) and of the snippet, made comparable."""
 
     def __init__(
         self,
@@ -395,10 +399,10 @@ class ReadSnippet:
         has_addresses: bool = True,
         comments: Collection[int] = (),
     ) -> None:
-        """`passed_over`: update lines that are read elsewhere; they separate blocks.  `notes`: lines that count as
-        markers.  `shifts`: whether blocks are re-indented as the file is.  `index`: the original's.  `has_addresses`:
-        whether nested headers may leave lines out without a marker.  `comments`: lines that mention a removal but are
-        part of the code."""
+        """Read the snippet.  `passed_over`: update lines that are read elsewhere; they separate blocks.  `notes`: lines
+        that count as markers.  `shifts`: whether blocks are re-indented like the file.  `index`: the index of the
+        original.  `has_addresses`: whether nested headers may leave lines out without a marker.  `comments`: lines that
+        mention a removal but are part of the code."""
         self.comments = comments
         self.has_addresses = has_addresses
         self.original = original
@@ -420,7 +424,7 @@ class ReadSnippet:
             roles[i] = Role.MARKER
         self.texts = list(update)
         self.elided: set[int] = set()
-        """Lines with a marker inside: each stands for a line of the file and is never written as it is."""
+        """Lines with a marker inside.  Each stands for a line of the file and is never written as it is."""
         is_declaring = any(map(_DECLARING.match, update))
         for i, line in enumerate(update):
             is_code = roles[i] is not Role.CONTENT or is_body_of_dots(update, i, original)
@@ -445,7 +449,7 @@ class ReadSnippet:
             if gap.ends_entry and not self.texts[gap.line].rstrip().endswith(","):
                 self.texts[gap.line] = self.texts[gap.line].rstrip() + ","
         self.has_excerpts = bool(sections or left_out)
-        """Whether the file may have other sections or entries between two that the snippet shows."""
+        """Whether the file may have more sections or entries between two that the snippet shows."""
         stubs = {*self.elided, *self._grown_sections(roles), *(gap.line for gap in left_out)}
         self.snippet = cut_blocks(update, roles, stubs)
         for reason in doubt_roles(roles, update, self.index.stripped):
@@ -453,7 +457,7 @@ class ReadSnippet:
         self._strip_remarks(known)
         self.is_shifted = False
         self.rewriting = Shift()
-        """How every block is rewritten in the file's unit of indentation, before each block is moved."""
+        """How every block is rewritten in the file's unit of indentation.  After that, each block is moved."""
         blocks = self.snippet.blocks if shifts else ()
         fitted = fit_blocks([self.block_texts(b) for b in range(len(blocks))], self.index) if blocks else []
         for block, shift in zip(blocks, fitted, strict=True):
@@ -472,7 +476,8 @@ class ReadSnippet:
         """The (block, update line) of every line that can be aligned, in order."""
 
     def _left_out(self, roles: Sequence[Role]) -> list[LeftOut]:
-        """Return where the snippet leaves out entries.  Empty if it has markers or nothing new."""
+        """Return the places where the snippet leaves out entries.  The list is empty if the snippet has markers or
+        nothing new."""
         is_code = [role in (Role.CONTENT, Role.BLANK) for role in roles]
         if Role.MARKER in roles or all(self.index.count(text) for text in self.texts):
             return []
@@ -484,9 +489,10 @@ class ReadSnippet:
         return found
 
     def _grown_sections(self, roles: Sequence[Role]) -> list[int]:
-        """Return the headings below which all shown entries are new, so that these go to the section's end.
+        """Return the headings below which all shown entries are new, so that these entries go to the section's end.
 
-        A heading does not count if the next one shown also comes next in the file: then the section is shown whole.
+        A heading does not count if the next shown heading also comes next in the file, because the section is then
+        shown whole.
         """
         found: list[int] = []
         if self.language not in ("toml", "ini"):
@@ -510,7 +516,7 @@ class ReadSnippet:
     def _frame(self, roles: Sequence[Role]) -> list[int]:
         """Return lines at the snippet's edges that open or close scopes around the text of the file.
 
-        The file has only the inside of these scopes.  The lines must not be the whole snippet.  Closing lines must
+        The file has only the text inside these scopes.  The lines must not be the whole snippet, and closing lines must
         follow a marker.
         """
         lines = self.original
@@ -543,7 +549,7 @@ class ReadSnippet:
                 self.doubts.append("a comment at the end of a line was taken for a remark about the edit and left out")
 
     def _quote_last_closers(self) -> None:
-        """Give the closing line of a block the comma that the file has there, or take its comma off.
+        """Give the closing line of a block the comma that the file has there, or take off a comma that the file lacks.
 
         The block must show the line that opens the scope, and the file must have that line once.
         """
@@ -584,7 +590,8 @@ class ReadSnippet:
     def refitted(self) -> list[list[str]]:
         """Return the update's lines with the file's indentation, if the update has lost its own.
 
-        There are up to two ways: every line is indented by itself, or every block is moved by its outermost line.
+        There are up to two results: in one, every line is indented by itself; in the other, every block is moved by its
+        outermost line.
         """
         index, snippet = self.index, self.snippet
         raw = [self.rewriting.apply(text) for text in snippet.texts]
@@ -614,9 +621,9 @@ class ReadSnippet:
         return next(iter(self.marker_indents(gap)), None)
 
     def end_of_new_elements(self, b: int) -> int:
-        """Return how many lines of block b, from its first on, are new elements after a marker for others like them.
+        """Return how many of the first lines of block b are new elements after a marker for similar elements.
 
-        The file must have a series of such elements.  No line inside a new one may occur exactly once in the file.
+        The file must have a series of such elements.  No line inside a new element may occur exactly once in the file.
         """
         texts, count, end = self.block_texts(b), self.index.count, 0
         opens = range(len(texts) - 1 if self.snippet.blocks[b].marked_before else 0)
@@ -632,8 +639,8 @@ class ReadSnippet:
         return end
 
     def _is_in_series(self, opener: str) -> bool:
-        """Tell whether the file has two elements with this opening line in a row.  For a call, it must call
-        the same function twice in a row, with different arguments than here.
+        """Tell whether the file has two elements with this opening line in a row.  If the line is a call, the file must
+        call the same function twice in a row, with arguments that differ from those in `opener`.
         """
         if is_closer(opener) or is_branch(opener) or _CONTROL.match(opener):
             return False
@@ -654,9 +661,9 @@ class ReadSnippet:
 
     @cached_property
     def addresses(self) -> set[int]:
-        """The update lines that only say where the lines below them belong, and say nothing about the lines above them.
+        """The update lines that only say where the lines below belong, and say nothing about the lines above.
 
-        A block may begin with nested headers; all but the first are such lines.  A header is none if a marker in the
+        A block may begin with nested headers; all but the first are such lines.  A header is not one if a marker in the
         snippet has its level.
         """
         snippet, found = self.snippet, set[int]()
@@ -678,15 +685,16 @@ class ReadSnippet:
 
     # -- questions about the original ------------------------------------------------------------------------------
     def close_of(self, j: int) -> int:
-        """Return the first original line below j that is not indented deeper, which ends the scope that j opens.  One
-        past the end if there is none."""
+        """Return the first original line below j that is not indented deeper than j: it ends the scope that j opens.
+        The result is one past the end if there is no such line."""
         return int(self.closers[j])
 
     def definitions_like(self, new: tuple[str, ...], share: float) -> list[Definition]:
-        """Return the file's definitions that share at least this part of their lines with a new one, the likest first.
+        """Return the file's definitions that have at least `share` of their lines in common with the new one, the most
+        similar first.
 
-        Headers do not count.  Empty if the new body is too short to tell, or has only lines that are frequent in the
-        file.
+        Headers do not count.  The list is empty if the new body is too short to tell, or if all its lines are frequent
+        in the file.
         """
         if new not in self._likeness:
             head = next((k for k, line in enumerate(new) if not is_attached(line)), 0)
@@ -720,7 +728,7 @@ class ReadSnippet:
         found = [len(self.original)] * len(self.original)
         levels = [*self.index.scope_indents.tolist(), -1]
         places = [len(self.original)]
-        """Lines below that may end a scope, the nearest last.  Each is indented less than the lines between."""
+        """Lines below that may end a scope, the nearest last.  Each is indented less than the lines above it."""
         for j in range(len(self.original) - 1, -1, -1):
             if levels[j] == NO_SCOPE:
                 level = indent_of(self.original[j])
@@ -734,7 +742,7 @@ class ReadSnippet:
 
     @cached_property
     def scope_ends(self) -> npt.NDArray[np.int64]:
-        """The end of the scope that each line opens, after further branches and its header's closing brackets."""
+        """The end of the scope that each line opens, after its further branches and its header's closing brackets."""
         found = self.closers.tolist()
         lines = [*self.original, ""]
         for j in range(len(self.original) - 1, -1, -1):
@@ -798,7 +806,8 @@ class ReadSnippet:
 
 
 def holds_definitions(reading: ReadSnippet, block: Block) -> bool:
-    """Tell whether a block consists of whole definitions and closing lines, and the file has each name at most once."""
+    """Tell whether a block consists of whole definitions and closing lines, and whether the file has each definition's
+    name at most once."""
     texts = [reading.texts[i] for i in block.lines]
     margin = reading.marker_indent(block.gap_after)
     at, found = 0, False

@@ -21,7 +21,7 @@ from apply_service.text.markers import Role
 from apply_service.types import LineOp, Merge
 
 AT_END = "Add this at the end of the file:"
-"""The instruction for a new definition or section that the words add to the file without naming a place."""
+"""The instruction that is used if words add a new definition or section to the file without naming a place."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 _LEAVE = re.compile(
     r"\b(?:can|could|may|might|should)\b(?:\s+\w+){0,3}\s+(?:be\s+)?(?:remove|delete|drop)[sd]?\b", re.IGNORECASE
@@ -32,7 +32,8 @@ _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 def readings(
     original: str, update: str, *, language: str | None = None, path: str | None = None, instruction: str = ""
 ) -> list[Proposal]:
-    """Return all readings with different texts, unranked, the default one first.  The chooser is fitted to these."""
+    """Return one reading for each different text, unranked, the default one first.  The chooser is fitted to these
+    readings."""
     lines = original.split("\n")
     ends_with_newline = len(lines) > 1 and lines[-1] == ""
     shown = update.split("\n")
@@ -54,7 +55,8 @@ def readings(
     for n, known in zip(kept, features, strict=True):
         one, ops = gathered[n], _finished(gathered[n].ops, lines if ends_with_newline else ())
         risks = find_risks(one.snippet, ops, known, said[n], may_be_placed=may_be_placed)
-        # If the file has no final newline and the snippet shows its last line, it is open whether it gets one.
+        # If the file has no final newline and the snippet shows the last line, the file may or may not get a final
+        # newline.
         open_end = float(not ends_with_newline and one.ops[-1].kind != "keep")
         told = {name: float(name in risks) for name in RISKS}
         features_ = known | told | {"open_end": open_end}
@@ -63,8 +65,8 @@ def readings(
 
 
 def _without_remarks(reading: ReadSnippet, update: Sequence[str], instruction: str) -> ReadSnippet:
-    """Return the snippet with its program comments kept: those that seem to announce a removal, though nothing was
-    removed there."""
+    """Return the snippet with its program comments kept.  These are comments that seem to announce a removal although
+    nothing was removed there."""
     if Role.DELETION not in reading.snippet.roles:
         return reading
     first = next(propose(reading, update, instruction), None)
@@ -77,8 +79,8 @@ def _without_remarks(reading: ReadSnippet, update: Sequence[str], instruction: s
 def _gather(reading: ReadSnippet, proposals: Iterator[Proposal]) -> list[Proposal]:
     """Return the first proposal of each text, with all ways that lead to it.
 
-    If others are left, drop proposals that write a marker, or a comment that another proposal carries out.  None of 209
-    right readings of snippets with such comments writes one.
+    Proposals that write a marker, or a comment that another proposal carries out, are dropped if others are left.  None
+    of 209 right readings of snippets with such comments writes such a comment.
     """
     by_text: dict[str, list[Proposal]] = {}
     for one in proposals:
@@ -99,7 +101,7 @@ def _takes(ops: Merge, lines: Collection[int]) -> bool:
 def _finished(ops: Merge, lines: Sequence[str]) -> Merge:
     """Return the operations in the order that `LineOp` demands: in every run, drops stand before takes.
 
-    `lines`: the lines of a file that ends with a line end, so that its empty last line stays; else empty.
+    `lines`: the lines of the file if it ends with a line end, so that its empty last line stays; otherwise empty.
     """
     out = list(ops)
     for start, stop in ops.changed:

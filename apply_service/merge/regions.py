@@ -1,6 +1,7 @@
-"""Cuts a long file into regions (windows) that an edit touches, as separate edit jobs, and puts the results together.
+"""Cuts the regions (windows) that an edit touches out of a long file, as separate edit jobs, and puts the results
+together.
 
-A region is a run of a prediction's operations, widened to whole scopes if these are small.  It follows from the
+A region is a run of a prediction's operations, widened to whole scopes if these are small.  The regions follow from the
 predicted merge alone: a change that the merger did not see is in no region.
 """
 
@@ -17,9 +18,9 @@ from apply_service.syntax.scopes import find_scopes
 from apply_service.types import LineOp, Merge, Prediction
 
 MARGIN_LINES = 6
-"""Unchanged lines on either side of a change, which show a model where it is."""
+"""The number of unchanged lines on either side of a change; they show a model where the change is."""
 SCOPE_LINES = 80
-"""The most lines of a scope that is taken whole if it holds a change."""
+"""A scope that holds a change is taken whole if it has at most this many lines."""
 
 
 class Region(NamedTuple):
@@ -38,7 +39,8 @@ class Region(NamedTuple):
 def find_regions(
     prediction: Prediction, original: str, language: str | None, *, scope_lines: int = SCOPE_LINES
 ) -> list[Region]:
-    """Return the touched regions in order, with at least one untouched line between two; empty if nothing changes.
+    """Return the touched regions in order, with at least one untouched line between two regions; empty if nothing
+    changes.
 
     Scopes of up to `scope_lines` lines are taken whole.
     """
@@ -66,9 +68,9 @@ def find_regions(
 
 
 def cut_job(job: EditJob, region: Region) -> EditJob:
-    """Return the job of one region: its lines, and its parts of the update and the prediction, renumbered.
+    """Return the job of one region: the region's lines and its parts of the update and the prediction, renumbered.
 
-    Markers and other lines of the update that are no output stay with the region around them.
+    Markers and other lines of the update that are not part of the output stay with the region around them.
     """
     prediction = job.prediction
     ops = prediction.ops[region.start : region.stop]
@@ -88,7 +90,7 @@ def cut_job(job: EditJob, region: Region) -> EditJob:
         for op in ops
     )
     update: Sequence[str] = job.update.split("\n")
-    if len(update) != len(prediction.update_lines):  # a JSON edit: its new lines are not those of its own text
+    if len(update) != len(prediction.update_lines):  # a JSON edit: its new lines differ from its own text
         update = prediction.update_lines
     return replace(
         job,
@@ -113,7 +115,8 @@ def splice(prediction: Prediction, regions: Sequence[Region], merged: Sequence[s
     for region, text in zip(regions, merged, strict=True):
         lines += kept(prediction.ops[done : region.start])
         starts.append(len(lines))
-        # If a window deletes all of its lines, its empty text stands for no line; otherwise for one empty line.
+        # If a window deletes all of its lines, its empty text stands for no line.  Otherwise an empty text stands for
+        # one empty line.
         is_deleted = text == "" and not kept(prediction.ops[region.start : region.stop])
         lines += [] if is_deleted else text.split("\n")
         done = region.stop

@@ -18,15 +18,15 @@ from apply_service.text.markers import PLAIN_NOTE, Role, deletion_target, strip_
 from apply_service.types import LineOp
 
 MAX_PLACES = 60
-"""The most lines of the file with a word; a more frequent word names nothing."""
+"""A word names something only if at most this many lines of the file have it."""
 MAX_SOUGHT = 100
-"""The most notes of a snippet that are looked up by their words."""
+"""At most this many notes of a snippet are looked up by their words."""
 _WORD = re.compile(r"[^\W_][\w]*")
 
 
 def said_words(target: str) -> list[list[str]]:
-    """Return two lists of the words that name the thing: without common words, and also without words for its kind.
-    An empty list is left out."""
+    """Return two lists of the words that name the thing.  The first lacks common words; the second also lacks words for
+    the thing's kind.  An empty list is left out."""
     found = [word for word in _WORD.findall(target) if word.lower() not in GENERAL or not word.islower()]
     named = [word for word in found if word.lower() not in SORTS]
     return [words for words in (found, named) if words]
@@ -34,7 +34,7 @@ def said_words(target: str) -> list[list[str]]:
 
 def find_removed(reading: ReadSnippet, note: int, low: int, high: int) -> range | None:
     """Return the lines of the file between `low` and `high` that the deletion note in line `note` of the update means.
-    None if there are none, or if it is unclear which."""
+    The result is None if there are no such lines, or if it is unclear which lines are meant."""
     target = deletion_target(reading.texts[note])
     quoted = [j for j in reading.index.places(target) if low <= j < high]
     if quoted:
@@ -53,9 +53,10 @@ def find_removed(reading: ReadSnippet, note: int, low: int, high: int) -> range 
 
 
 def _heads(reading: ReadSnippet, words: Sequence[str], low: int, high: int) -> list[int]:
-    """Return the lines that have all the words, but none inside the scope of another such line.
+    """Return the lines that have all the words.  A line inside the scope of another such line is left out.
 
-    Comments count only if no code has the words.  If exactly one such line sets one of the words, it alone counts.
+    Comments count only if no code has the words.  If exactly one of the lines sets one of the words, only that line
+    counts.
     """
     lines: set[int] | None = None
     for word in words:
@@ -76,7 +77,8 @@ def _heads(reading: ReadSnippet, words: Sequence[str], low: int, high: int) -> l
 
 
 def _with_gap(lines: Sequence[str], start: int, end: int, low: int, high: int) -> range:
-    """Return the lines with the blank lines below.  At the end of a scope or of the file, add those above too."""
+    """Return the lines and the blank lines below them.  At the end of a scope or of the file, add the blank lines above
+    too."""
     is_inside = end < len(lines) and lines[end].strip() and indent_of(lines[end]) < indent_of(lines[start])
     while end < high and not lines[end].strip():
         end += 1
@@ -86,7 +88,7 @@ def _with_gap(lines: Sequence[str], start: int, end: int, low: int, high: int) -
 
 
 def ignored_notes(reading: ReadSnippet, ops: Sequence[LineOp]) -> list[int]:
-    """Return the deletion notes of the snippet that the merge ignores: it removes nothing with their words."""
+    """Return the deletion notes of the snippet that the merge ignores: it removes no line with a note's words."""
     notes = [i for i, role in enumerate(reading.snippet.roles) if role is Role.DELETION]
     texts = [op.text for op in ops if op.kind == "drop"] if notes else []
     gone = {word.lower() for text in texts for word in _WORD.findall(text)}

@@ -1,7 +1,7 @@
-"""Aligns a reading with the file.
+"""Aligns a reading (a snippet, cut into blocks) with the file.
 
 `Rows` finds the places in the original where each shown line may stand, and the cost of taking the line as new.
-`align` solves this problem.  `aligned_matches` prefers an alignment that keeps brackets in pairs.
+`align` solves the problem.  `aligned_matches` prefers an alignment that keeps brackets in pairs.
 """
 
 from __future__ import annotations
@@ -56,28 +56,30 @@ from apply_service.types import LineOp
 COPY_COST = 0.3
 """Cost of taking a line as new although the file has an equal line."""
 TWIN_COST = 1.0
-"""The same cost if the equal line is the only one and its `substance` is above MIN_SAYING."""
+"""The same cost if the file has just one equal line and the line's `substance` (how much it says) is above
+MIN_SAYING."""
 OVERLOADED = ("java", "csharp", "cpp", "kotlin", "swift", "scala")
 """Languages in which one name may stand for several functions."""
 _CLOSING_TAG = re.compile(r"\s*</([\w.:-]+)")
 _PARAMETERS = re.compile(r"\([^()]*(?:\([^()]*\)[^()]*)*\)")
 MAX_PARTS = 3
-"""The most parts of a snippet that are read as new one at a time."""
+"""At most this many parts of a snippet are read as new, one at a time."""
 MIN_SAYING = 0.8
 TWICE_COST = 0.8
 """Cost of a new line that defines a name or sets a key that the file already has."""
 EDGE_COST = 9.0
 """Extra cost of taking the first or last line of a block as new: authors show these lines to mark the place."""
 SIGNPOST_COST = 60.0
-"""Extra cost if the whole block is an unchanged run of the file: its author showed it to mark the place."""
+"""Extra cost if the whole block is an unchanged run of the file, because the author showed the block to mark the
+place."""
 NAMESAKE_WORTH = 0.7
 """Score of matching a changed line that defines the same name or sets the same key."""
 SHELL = ("bash", "shell")
-"""Languages in which each line begins with a command: beside a marker, a different command is an added line."""
+"""Languages in which each line begins with a command.  A different command beside a marker is an added line."""
 GROUP_WORTH = 0.9
 MIN_GROUP_LIKENESS = 0.6
 LATER_WORTH = 0.01
-"""How much more a match at the file's end scores than one at its start, for the lines of a last block."""
+"""How much more a line of the last block scores for a match at the file's end than for one at the file's start."""
 WHOLE_FILE_SHARE = 0.6
 HELD_WORTH = 20.0
 Columns = npt.NDArray[np.int64]
@@ -88,13 +90,13 @@ WHOLE_WORTH = 3.0
 UNPAIRED_COST = 0.25
 """Cost of matching a closing line that does not close the scope of its opener."""
 MAX_TRIES = 16
-"""The most lines with brackets that are tried as new instead of matched, or the other way round."""
+"""At most this many lines with brackets are tried as new instead of matched, or the other way round."""
 MAX_CELLS = 200_000
-"""The most cells (rows times lines) of a problem that is solved again."""
+"""A problem is solved again only if it has at most this many cells (rows times lines)."""
 
 
 class Rows:
-    """The candidates of every visible line, by update line, and the alignment's rows made from them."""
+    """The candidates of every visible line, by update line, and the alignment's rows made from these candidates."""
 
     def __init__(self, reading: ReadSnippet) -> None:
         self._reading = reading
@@ -126,7 +128,7 @@ class Rows:
             gap = previous is None or previous[0] != b or i in self._reading.addresses
             found = self.candidates[i]
             scope = self._scope_indent(previous, i) if gap else 0
-            # If a last block fits several places equally well, the last place is the likeliest.
+            # If the last block fits several places equally well, the last place is the likeliest.
             later = LATER_WORTH * found.columns / len(self._reading.original) if b == last else 0.0
             rows.append(Row(found.columns, found.scores + later, gap, scope, self._take_cost(b, i, found)))
             previous = (b, i)
@@ -168,7 +170,7 @@ class Rows:
         return found
 
     def _similar_groups(self, row: int, texts: Sequence[str], part: Statement) -> list[Group]:
-        """Statements of the file that are similar to this one, if at least one of the two has several lines."""
+        """Statements of the file that are similar to `part`, if at least one of the two has several lines."""
         index = self._reading.index
         shown = [text for text in texts[part.start : part.stop] if text.strip()]
         if 2 * sum(map(index.count, shown)) > len(shown):
@@ -195,7 +197,7 @@ class Rows:
         return found
 
     def admit(self, i: int) -> None:
-        """Let line i match any equal line, although it was taken for a line of a new definition."""
+        """Let line i match any equal line, although line i was taken for a line of a new definition."""
         found, equal = self.candidates[i], self._reading.index.equal(self._texts[i])
         same = [j for j, kind in zip(equal.columns.tolist(), equal.kinds, strict=True) if kind is Kind.SAME]
         self.candidates[i] = found.joined(sorted(set(same) - set(found.columns.tolist())), UNPAIRED_COST, Kind.SAME)
@@ -209,7 +211,7 @@ class Rows:
         return self._find_other(i)
 
     def _find_other(self, i: int) -> Candidates:
-        """Return lines that are similar to line i, define its name or set its key."""
+        """Return lines that are similar to line i, define the same name or set the same key."""
         index, text = self._reading.index, self._texts[i]
         name, key = name_at(self._texts, i), key_of(text)
         namesakes = self._known.get(name, []) if name is not None else []
@@ -235,7 +237,7 @@ class Rows:
             ]
             found = found.only(np.array(is_same, np.bool_))
         if (words := arm_words(text)) and i not in self._changed_arms:
-            # A branch or an entry with another name is a different one.
+            # A branch or an entry with another name is a different branch or entry.
             is_same = [not are_other_arms(words, arm_words(index.lines[j])) for j in found.columns.tolist()]
             found = found.only(np.array(is_same, np.bool_))
             namesakes = namesakes or [
@@ -245,7 +247,7 @@ class Rows:
 
     @cached_property
     def _at_edges(self) -> dict[int, bool]:
-        """The lines at a block's edge that the file does not have, and whether a marker stands beside each of them."""
+        """The lines at blocks' edges that the file does not have; and for each, whether a marker stands beside it."""
         found: dict[int, bool] = {}
         has = self._reading.index.has
         for block in self._reading.snippet.blocks:
@@ -255,7 +257,8 @@ class Rows:
         return found
 
     def _same_heads(self, text: str) -> list[int]:
-        """Return the file's lines that open a definition which `text` shows in a single line, with its whole body."""
+        """Return the file's lines that open a definition which `text` shows in a single line, including its whole
+        body."""
         head, sign, body = text.partition("{")
         if not sign or not head.strip() or not body.rstrip(" ;,").endswith("}") or balance([text]):
             return []
@@ -279,7 +282,8 @@ class Rows:
         gaps = [block.gap_before for block in snippet.blocks] + [block.gap_after for block in snippet.blocks[-1:]]
         end = len(self._reading.original)
         last, first = [-1] * (len(gaps) + 1), [end] * (len(gaps) + 1)
-        """The last line above each gap, and the first line below it, among lines with only one possible place."""
+        """For each gap, the last line above it and the first line below it, among lines with only one possible
+        place."""
         for b, i in visible:
             found = self.candidates[i]
             if len(found.columns) == 1 and found.is_exact:
@@ -303,8 +307,8 @@ class Rows:
         return lines[i].rstrip(" {").strip() if is_rule else name_at(lines, i)
 
     def _keep_attached(self) -> None:
-        """Keep a line above a known header right above that header, if it might stand elsewhere too.  An attribute or a
-        decorator stays right above any line of the file."""
+        """Keep a line above a known header right above that header, if the line might stand elsewhere too.  An
+        attribute or a decorator stays right above any line of the file."""
         lines = self._reading.original
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
@@ -322,9 +326,11 @@ class Rows:
                     self.candidates[i] = above.only(np.array(is_near, np.bool_))
 
     def _keep_inside(self) -> None:
-        """Keep a line that is indented deeper than a header above it inside the scopes that the header may open."""
+        """If a line is indented deeper than a header above it, keep the line inside the scopes that the header may
+        open."""
         open_scopes: list[tuple[int, Columns, Columns]] = []
-        """For each header: its indentation, its possible columns, and the furthest end of the scopes up to each."""
+        """For each header: its indentation, its possible columns, and the furthest end of the scopes up to each
+        column."""
         previous, above = 0, -1
         for b, i in self._reading.visible:
             text = self._texts[i]
@@ -344,7 +350,7 @@ class Rows:
                         inside = _within(found.columns, *open_scopes[-1][1:])
                     found = found.only(inside)
                     if len(found.columns) == 1 and found.kinds[0] in FACTOR and header_name(text) is not None:
-                        # The header above names the scope, so its only such line matches.
+                        # The header above names the scope, so the scope's only such line matches.
                         found = NOTHING.joined(found.columns.tolist(), substance(text.strip()), found.kinds[0])
                     self.candidates[i] = found
             opens = header_name(text) is not None or arm_words(text)
@@ -354,7 +360,8 @@ class Rows:
             open_scopes.append((indent, found.columns, ends))
 
     def _close_stub(self, header: int, b: int, i: int) -> None:
-        """Match line i, which closes the scope whose body the snippet leaves out above block b, to that scope's end."""
+        """Match line i to the end of the scope whose body the snippet leaves out above block b.  Line i closes that
+        scope."""
         text = self._texts[i]
         levels = self._reading.marker_indents(self._reading.snippet.blocks[b].gap_before)
         indent = indent_of(text)
@@ -369,7 +376,7 @@ class Rows:
     def _hold_whole_file(self) -> None:
         """Match the first and the last line of a snippet that is the whole file.
 
-        A snippet without a marker that repeats most of the file's lines is taken for the whole file.
+        A snippet is taken for the whole file if it has no marker and repeats most of the file's lines.
         """
         reading = self._reading
         solid = [j for j, text in enumerate(reading.index.stripped) if text]
@@ -410,16 +417,17 @@ class Rows:
         return new
 
     def _is_assigned(self, text: str) -> bool:
-        """Tell whether the line gives a value to a name that has one in the file, of whatever kind."""
+        """Tell whether the line gives a value to a name that already has a value, of whatever kind, in the file."""
         return "=" in text and (key_of(text), indent_of(text)) in self._reading.index.keys
 
     def _is_new_arm(self, text: str) -> bool:
-        """Tell whether the line opens a branch or an entry that is new, and not one of the file's in a changed form."""
+        """Tell whether the line opens a new branch or entry, and not a changed form of one in the file."""
         words = arm_words(text)
         return bool(words) and all(are_other_arms(words, known) for known in self._reading.index.arms)
 
     def _has_body_of_arm(self, texts: Sequence[str], k: int) -> bool:
-        """Tell whether the file has this condition's body below another condition, so that it was changed."""
+        """Tell whether the file has this condition's body below another condition.  If so, the condition was
+        changed."""
         below = next((text for text in texts[k + 1 :] if text.strip()), "")
         lines, is_condition = self._reading.original, texts[k].lstrip(" \t}").startswith("el")
         if not is_condition or not self._is_new_arm(texts[k]):
@@ -431,7 +439,7 @@ class Rows:
     def _is_cut_off(self, block: Block, texts: Sequence[str], k: int) -> bool:
         """Tell whether the definition at the end of a block goes on in the original.
 
-        It is then not new, because nobody leaves out part of a new definition.
+        In that case it is not new, because nobody leaves out part of a new definition.
         """
         last = texts[-1]
         if indent_of(last) == indent_of(texts[k]) and is_closer(last):
@@ -449,7 +457,7 @@ class Rows:
     def _pair_closers(self) -> None:
         """Make each closing line prefer the line that closes the scope of its opener's match.
 
-        The closing line of new lines matches none.  Closing lines without an opener go into `_orphans`.
+        A line that closes new lines matches none.  Closing lines without an opener go into `_orphans`.
         """
         open_at: list[tuple[int, int, int]] = []
         for b, i in self._reading.visible:
@@ -470,8 +478,9 @@ class Rows:
             open_at.append((indent, i, b))
 
     def _hold_ends(self) -> None:
-        """Match the last line of each definition shown whole to the end of the file's definition, so that the rest of
-        the file's goes.  A definition that contains other definitions does not count, as it may leave some out."""
+        """Match the last line of each definition that is shown whole to the end of the definition in the file, so that
+        the rest of the latter is removed.  A definition that contains others does not count, because it may leave some
+        out."""
         original, addresses = self._reading.original, self._reading.addresses
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
@@ -535,15 +544,17 @@ class Rows:
             return
         ends = self._reading.closers[columns]
         if not self.candidates[opener].is_exact or not len(found.columns):
-            # If the opener has another form, so may the closing line.  A closing line that the file lacks is changed.
+            # If the opener has another form, the closing line may have one too.  A closing line that the file lacks was
+            # changed.
             found = self._with_other_ends(found, self._texts[closer], ends)
         alone = not len(ends) and same_block and not self._knows_between(opener, closer)
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
 
     def _with_other_ends(self, found: Candidates, text: str, ends: Columns) -> Candidates:
-        """Return the candidates of a closing line, and the lines of `ends` that close with another sign (`}` for `};`).
+        """Return the candidates of a closing line, and the lines of `ends` that close with a different sign (`}` for
+        `};`).
 
-        If the line has no candidates, an end counts that begins with the same bracket, as `}` for `}.freeze`.
+        If the line has no candidates, an end that begins with the same bracket counts too, like `}` for `}.freeze`.
         """
         lines, text = self._reading.original, text.rstrip().rstrip(";,")
         at = len(leading(text)) + 1 if not len(found.columns) else None
@@ -552,7 +563,7 @@ class Rows:
         return found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
 
     def _knows_between(self, opener: int, closer: int) -> bool:
-        """Tell whether a line between the two occurs in the file and has enough `substance`."""
+        """Tell whether some line between the two occurs in the file and has enough `substance`."""
         lines = (i for i in range(opener + 1, closer) if i in self.candidates)
         return any(self.candidates[i].is_exact and substance(self._texts[i].strip()) >= 0.4 for i in lines)
 
@@ -572,7 +583,7 @@ class Rows:
 
     # -- costs -------------------------------------------------------------------------------------------------------
     def _take_cost(self, b: int, i: int, found: Candidates) -> float:
-        """Return the cost of taking line i as new.  A line that the file has is rarely new, least of all at a block's
+        """Return the cost of taking line i as new.  A line that the file has is rarely new, especially at a block's
         edge."""
         if not found.is_exact:
             return INSERT_COST + (TWICE_COST / self.namesakes[i] if i in self.namesakes else 0.0)
@@ -614,10 +625,9 @@ def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -
     """Return the best alignment, or a similar one if only that one keeps brackets in pairs.
 
     An alignment most easily mistakes a line that has only brackets: a closing line of new code looks like a closing
-    An alignment most easily mistakes a line that has only brackets: a closing line of new code looks like a closing
-    line of the file, and vice versa.  So one such line at a time is tried the other way.  Among the merges that keep
-    brackets in pairs, the one with the fewest changes is taken.  If the best alignment keeps brackets in pairs, only
-    closing lines of new code at the ends of blocks are tried.
+    line of the file, and vice versa.  So each such line is tried the other way, one at a time.  Among the merges that
+    keep brackets in pairs, the one with the fewest changes is taken.  If the best alignment keeps brackets in pairs,
+    only closing lines of new code at the ends of blocks are tried.
     """
     problem, terrain = rows.rows(), Terrain(reading.index.weights, reading.index.scope_indents)
     known_groups = rows.groups if groups else ()
@@ -664,8 +674,8 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
     """Yield sets of rows that may be new although the alignment matches some of them: each part alone, then all parts.
 
     A part is a definition that the file does not have.  It may also be an end of a block whose matches are all frequent
-    lines of the file.  A new element of a series (a call, a test, a step) ends like the next one, so the alignment may
-    take it for a changed form of the next one.
+    lines of the file.  A new element of a series (a call, a test, a step) ends like the element below it.  So the
+    alignment may take the new element for a changed form of the element below.
     """
     index, original = reading.index, reading.original
     at = {match.row + n: match.column + min(n, match.n_columns - 1) for match in matches for n in range(match.n_rows)}
@@ -676,7 +686,7 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
         block, own = reading.snippet.blocks[b], list(rows_of_block)
         held = {r for r in own if r in exact and index.count(original[at[r]]) == 1}
         for side in (own, own[::-1]):
-            for before, r in pairwise(side):  # A match next to a sure one is sure too.
+            for before, r in pairwise(side):  # A match next to a sure match is sure too.
                 if before in held and r in exact:
                     low, high = sorted((at[before], at[r]))
                     held.update([r] if not any(index.stripped[low + 1 : high]) else [])
@@ -684,7 +694,8 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
             loose = side[: next((n for n, r in enumerate(side) if r in held), 0)]
             if not is_marked or exact.issuperset(loose):
                 continue
-            # A line that opens the first new line, is attached to it, or closes the last one is new as well.
+            # A line is new as well if it opens the first new line's scope, is attached to the first new line, or closes
+            # the last one.
             level = min((indent_of(reading.texts[reading.visible[r][1]]) for r in loose), default=0)
             for r in side[len(loose) :]:
                 text = reading.texts[reading.visible[r][1]]
@@ -712,8 +723,8 @@ def fresh_parts(reading: ReadSnippet, matches: Sequence[Match]) -> Iterator[set[
 
 
 def _maybe_new(reading: ReadSnippet, b: int) -> list[range]:
-    """Return the definitions of a block that the file does not have, by name.  In languages with overloading, functions
-    with the same name but other parameters count as new."""
+    """Return the definitions of a block that the file does not have, by name.  In languages with overloading, a
+    function with a known name but other parameters counts as new."""
     texts, known = reading.block_texts(b), {*reading.names}
     for text in texts if reading.language in OVERLOADED else ():
         own, name = _parameters(text), header_name(text)
@@ -724,7 +735,8 @@ def _maybe_new(reading: ReadSnippet, b: int) -> list[range]:
 
 
 def _parameters(header: str) -> str:
-    """Return the text between the first brackets of a definition's header; empty if they do not close on this line."""
+    """Return the text between the first brackets of a definition's header; empty if the brackets do not close on this
+    line."""
     found = _PARAMETERS.search(header)
     return "".join(found[0].split()) if found else ""
 
@@ -737,8 +749,8 @@ def _read_as_added(
     groups: Sequence[Group],
     chosen: Sequence[Match],
 ) -> tuple[list[Row], Sequence[Match]]:
-    """Return the rows and the alignment with each block that can only add lines read as added, even if its lines are
-    similar to lines of the file."""
+    """Return the rows and the alignment in which each block that can only add lines counts as added, even if its lines
+    are similar to lines of the file."""
     for b, rows_of_block in groupby(range(len(problem)), key=lambda r: reading.visible[r][0]):
         block, found = reading.snippet.blocks[b], list(rows_of_block)
         inside = range(found[0], found[-1] + 1)
@@ -780,7 +792,7 @@ def keeps_pairs(ops: Sequence[LineOp]) -> bool:
 
 
 def _read_otherwise(reading: ReadSnippet, r: int, row: Row, column: int) -> Row | None:
-    """Return the row in its other reading; None if it has none.
+    """Return the row in its other reading; None if the row has no other reading.
 
     A matched line becomes new if it has only brackets, or if the file has none or several lines equal to it.  A new
     line becomes matched if the file has an equal line.
@@ -797,5 +809,6 @@ def _read_otherwise(reading: ReadSnippet, r: int, row: Row, column: int) -> Row 
 
 
 def marks_place(line: str) -> bool:
-    """Tell whether a line has a letter or digit, or closes something.  Another sign alone ("*", "---") may be new."""
+    """Tell whether a line has a letter or digit, or closes something.  A line with only other signs ("*", "---") may be
+    new."""
     return any(map(str.isalnum, line[:200])) or is_closer(line)

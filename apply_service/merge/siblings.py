@@ -3,8 +3,8 @@
 A snippet may leave out entries of a list as it leaves out lines.  This module puts the file's own entries in, so that
 the rest of the merger sees whole lists.  Arguments, imports, arrays, objects and columns follow one rule: an entry with
 a known name replaces the file's, a new entry goes beside its neighbour, and a marker stands for the rest.  The text
-before a list tells which list of the file is meant, and the lines around it if the file has several such lists.
-Otherwise the list is left as it is.
+before a list tells which list of the file is meant; if the file has several such lists, the lines around the list tell.
+If neither tells, the list is left as it is.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from apply_service.text.lines import leading
 from apply_service.text.markers import is_marker
 
 MAX_DEPTH = 50
-"""Brackets inside one another; a text with more is none that people write."""
+"""Brackets are nested at most this deep in text that people write."""
 MAX_LISTS = 20
-"""The most lists of a snippet that are completed."""
+"""At most this many lists of a snippet are completed."""
 MAX_CHARACTERS = 200_000
-"""The most characters of the file and the snippet together; longer texts are left as they are."""
+"""The file and the snippet together may have at most this many characters; longer texts are left as they are."""
 HASH = frozenset(("python", "ruby", "yaml", "toml", "shell", "bash", "elixir", "perl", "r"))
 """Languages in which a comment begins with #."""
 DASHES = frozenset(("sql", "lua", "haskell", "elm"))
@@ -47,13 +47,14 @@ BARE = (
 )
 """Lists without brackets: names that a line imports, columns of a query, and values of a style."""
 MAX_ALIKE = 20
-"""Lists with the same text before them that are told apart."""
+"""At most this many lists with the same text before them are told apart."""
 MAX_AWAY = 100
-"""Lines between a list and those that it is told by."""
+"""The lines that tell which list is meant are at most this far from the list."""
 MAX_COMPARED = 200
-"""Characters of such a line that are compared."""
+"""At most this many characters of such a line are compared."""
 MIN_LEAD = 0.15
-"""How much better the lines around a list must fit it than those around any other list with the same text before."""
+"""The lines around one list must fit by at least this much better than the lines around any other list with the same
+text before it."""
 
 
 class Bracket(NamedTuple):
@@ -96,7 +97,7 @@ class _Lines:
 
 
 def expand_lists(original: str, update: str, language: str | None) -> str:
-    """Return the snippet with all lists completed that leave out entries.  All texts have LF line ends."""
+    """Return the snippet with each list completed that leaves out entries.  All texts have LF line ends."""
     if len(original) + len(update) > MAX_CHARACTERS or not any(sign in update for sign in (*DOTS, "/*", "//", "#")):
         return update
     file = _Lines(original)
@@ -129,8 +130,8 @@ def _changes(
     update: _Lines,
     open_lists: Iterable[tuple[Bracket, Sequence[ListEntry | None]]],
 ) -> Iterator[tuple[Bracket, str]]:
-    """Yield each open list that has its list in the file, and its complete content.  `owners`: the file's lists by the
-    text before them."""
+    """Yield each open list that has a counterpart in the file, and its complete content.  `owners`: the file's lists by
+    the text before them."""
     for bracket, parts in open_lists:
         meant = _meant(file, owners.get(_owner(update.text, bracket), ()), update, bracket)
         shown = update.text[bracket.start + 1 : bracket.end]
@@ -140,9 +141,10 @@ def _changes(
 
 
 def _meant(file: _Lines, lists: Sequence[Bracket], update: _Lines, bracket: Bracket) -> Bracket | None:
-    """Return the one list that stands between lines like those of the snippet's list.
+    """Return the one list that stands between lines like the lines around the snippet's list.
 
-    The result is None if several do, if there are too many, or if nothing but its bracket stands before it.
+    The result is None if several lists do, if there are too many lists, or if nothing but the list's bracket stands
+    before it.
     """
     if len(lists) < 2 or len(lists) > MAX_ALIKE or len(_owner(update.text, bracket)) == 1:
         return lists[0] if len(lists) == 1 else None
@@ -171,9 +173,10 @@ def _surroundings(text: _Lines, bracket: Bracket) -> list[str]:
 
 
 def _brackets(text: str, language: str | None) -> Iterator[Bracket]:
-    """Yield the pairs of brackets outside of strings and comments, inner pairs first, up to one that is too deep."""
+    """Yield the pairs of brackets outside of strings and comments, inner pairs first, until a pair is nested too
+    deep."""
     waiting: list[tuple[int, list[int], bool]] = []
-    lone: dict[str, int] = {}  # quotes that no quote ends on their line, with the end of the line
+    lone: dict[str, int] = {}  # quotes that no second quote closes on their line, with the end of the line
     at = 0
     while at < len(text) and len(waiting) <= MAX_DEPTH:
         sign = text[at]
@@ -221,7 +224,7 @@ def _past_quoted(text: str, at: int, language: str | None) -> int:
 
 
 def _past_text(text: str, at: int) -> int:
-    """Return the offset after a string; only after its quote if the string does not end on its line."""
+    """Return the offset after a string, or after its opening quote if the string does not end on its line."""
     sign = text[at]
     mark = sign * 3 if text.startswith(sign * 3, at) and sign != "`" else sign
     end = at + len(mark)
@@ -244,7 +247,8 @@ def _is_subscript(text: str, bracket: Bracket) -> bool:
 
 
 def _parts(text: str, bracket: Bracket, language: str | None) -> list[ListEntry | None]:
-    """Return the entries of a list, with None for each marker.  Empty if the brackets enclose statements."""
+    """Return the entries of a list, with None for each marker.  The result is empty if the brackets enclose
+    statements."""
     parts: list[ListEntry | None] = []
     for raw in _segments(text, bracket):
         body = raw.strip()
@@ -290,8 +294,8 @@ def _is_mark(comment: str, language: str | None) -> bool:
 def _written_out(original: str, own: Bracket, parts: Sequence[ListEntry | None], *, is_lines: bool) -> str | None:
     """Return the content of the snippet's list with the file's entries.
 
-    The result is None if it says nothing new, or if the entries can't be told.  `is_lines`: the snippet's list takes
-    several lines.
+    The result is None if the list says nothing new, or if its entries can't be told.  `is_lines`: the snippet's list
+    takes several lines.
     """
     segments = _segments(original, own)
     known = _known_entries(original, own, segments)
@@ -311,8 +315,8 @@ def _written_out(original: str, own: Bracket, parts: Sequence[ListEntry | None],
 def _needs_lists(known: Sequence[ListEntry], parts: Sequence[ListEntry | None], *, lacks_comma: bool) -> bool:
     """Tell whether a list of whole lines can't be merged as lines.
 
-    It can't where a comma is missing, and where a new last line would pass for a new form of the file's last one.  It
-    has to be where an indentation tells that the brackets hold more than one list.
+    That is so if a comma is missing, or if a new last line would pass for a new form of the file's last line.  A list
+    has to be merged as lines if an indentation tells that the brackets hold more than one list.
     """
     names = {entry.name for entry in known}
     new = [part for part in parts if part is not None and part.name not in names]
@@ -330,7 +334,7 @@ def _known_entries(original: str, own: Bracket, segments: Sequence[str]) -> list
 
 
 def _merged(known: Sequence[ListEntry], parts: Sequence[ListEntry | None]) -> list[ListEntry] | None:
-    """Return the file's entries with those of the snippet; None if entries would be removed without a word."""
+    """Return the file's entries together with the snippet's; None if entries would be removed without a word."""
     entries = list(known)
     at, is_free = 0, False
     for n, part in enumerate(parts):
@@ -352,7 +356,7 @@ def _merged(known: Sequence[ListEntry], parts: Sequence[ListEntry | None]) -> li
 
 
 def _insert(entries: list[ListEntry], at: int, text: str, known: Sequence[ListEntry]) -> None:
-    """Insert a new entry, with the white space that other entries have before them."""
+    """Insert a new entry.  The white space before it is the same as before other entries."""
     first, other = known[0].lead, known[-1].lead if len(known) > 1 else known[0].lead or " "
     if at == 0 and entries:
         entries[0] = ListEntry(other, entries[0].text)

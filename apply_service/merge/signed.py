@@ -1,8 +1,9 @@
 """Reads lazy snippets whose lines carry the signs of a diff (`+`, `-`, blank) without any `@@`.
 
-`is_signed` decides whether a snippet is one: it looks for its lines in the original with and without their signs.
-`read_signed` aligns context and removed lines with the original, all in ascending order.  Then it places hunks that are
-out of order, and writes the merge.  As in a diff, only `-` removes a line: lines that the snippet does not show stay.
+`is_signed` decides whether a snippet is of this kind: it looks in the original for the snippet's lines, with and
+without their signs.  `read_signed` aligns context and removed lines with the original, all in ascending order.  Then it
+places hunks that are out of order, and writes the merge.  As in a diff, only `-` removes a line: lines that the snippet
+does not show stay.
 
 Context and removed lines are called quoted.
 """
@@ -30,15 +31,16 @@ from apply_service.types import LineKind, LineOp, Merge, Way
 EQUAL = (Kind.SAME, Kind.MOVED, Kind.SPACED)
 MIN_EVIDENCE = 0.4
 MIN_REPEATED = 0.6
-"""The least sum of `substance` with which added lines count as a repetition of the lines next to them."""
+"""Added lines count as a repetition of the lines next to them if their total `substance` (how much a line says) is at
+least this."""
 SKIP_WEIGHT = 0.3
-"""The factor for the cost of leaving out an original line inside a hunk, relative to other snippets."""
+"""The cost of leaving out an original line inside a hunk, as a share of the cost in other snippets."""
 MAX_CHAIN = 50
-"""The most lines beside added ones that are looked at."""
+"""At most this many lines beside the added lines are looked at."""
 MAX_MOVED = 50
-"""The most places of a line that is also looked for at other indentations."""
+"""A line is also looked for at other indentations if it has at most this many places."""
 MAX_PLACES = 500
-"""The most places of a line that helps to tell where its hunk stands."""
+"""A line helps to tell where its hunk stands only if it has at most this many places."""
 DOUBTS = ("unknown", "repeated", "between", "unquoted", "reindented")
 REASONS = {
     "context_missing": "a quoted line was not found in the file",
@@ -66,12 +68,14 @@ class _Line(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """What a reading decides when the snippet leaves it open; the defaults are likelier."""
+    """What a reading decides if the snippet leaves it open.  The defaults are the likelier choices."""
 
     takes_unknown: bool = True
-    """Whether an unsigned line that the file lacks is new, with its sign forgotten; otherwise it is ignored."""
+    """Whether an unsigned line that the file lacks counts as a new line with its sign forgotten.  Otherwise it is
+    ignored."""
     folds_repeats: bool = True
-    """Whether added lines that equal the kept lines next to them are those lines."""
+    """Whether added lines that equal the kept lines next to them are taken to be those lines and are not added
+    again."""
 
 
 def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
@@ -87,7 +91,7 @@ def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
     if signs == {"+", "-"} and all(line[0] in signs for line in shown) and all(map(index.count, gone)):
         return True  # every line has a sign, so short lines suffice
     evidence, against, added = 0.0, 0.0, 0.0
-    shows = False  # whether a line of the file was shown: a fence below it is the file's
+    shows = False  # whether a line of the file was shown; a fence below such a line belongs to the file
     is_own = False
     for line in update:
         rest = line[1:]
@@ -140,7 +144,7 @@ def _known(index: LineIndex, text: str) -> float:
 
 
 def _opens_diff(line: str) -> bool:
-    """Tell whether the line is a fence that says that a diff follows."""
+    """Tell whether the line is a fence that announces a diff."""
     fence = FENCE.match(line[:240])
     return fence is not None and fence["info"].strip().lower() in DIFF_INFO
 
@@ -160,11 +164,12 @@ class _SignedReader:
         self.moved: set[int] = set()
         """Lines that stand out of order."""
         self.margin = 1.0
-        """How much less the quoted lines of a hunk say at the next best place, as a share; the least of all hunks."""
+        """By what share the evidence of a hunk's quoted lines drops at the next best place; the minimum over all
+        hunks."""
         hunk = 0
         for i, ((sign, text), role) in enumerate(zip(signed, roles, strict=True)):
             hunk += role in (Role.MARKER, Role.HINT)
-            is_end = 0 < i == len(update) - 1 and not update[i]  # the text after the last line end is no line
+            is_end = 0 < i == len(update) - 1 and not update[i]  # the empty text after the last line end is not a line
             if role in (Role.CONTENT, Role.BLANK) and not is_end:
                 self.lines.append(_Line(i, sign, text, hunk))
         self.last_hunk = hunk
@@ -172,7 +177,7 @@ class _SignedReader:
 
     # -- signs -------------------------------------------------------------------------------------------------------
     def _sign_widths(self) -> tuple[int, int]:
-        """Return the numbers of columns before the text of context lines and of signed lines, as most lines have it."""
+        """Return how many columns come before the text in most context lines, and in most signed lines."""
         votes = {sign: Counter({1: 1}) for sign in " -+"}
         leads = {leading(line) for line in self.original if line.strip()[:1] not in ("", "*")}
         for line in self.update:
@@ -207,7 +212,7 @@ class _SignedReader:
         texts = list(self.texts)
         first = next((i for i, line in enumerate(texts) if line.strip()), 0)
         if texts and _opens_diff(texts[first]) and not self.index.count(texts[first]):
-            texts[first] = "```markdown"  # so that this fence is not the file's even in Markdown
+            texts[first] = "```markdown"  # so that this fence does not count as part of the file, even in Markdown
         roles = classify(texts, self.original, language=language, path=path)
         for i, (sign, text) in enumerate(zip(signs, texts, strict=True)):
             is_code = sign == "+" and (not is_marker(text) or ONLY_ELLIPSIS.match(strip_comment(text).core))
@@ -246,7 +251,7 @@ class _SignedReader:
         return bool(self.found[k].kinds) and min(self.found[k].kinds) <= Kind.SPACED
 
     def _lay(self, lines: Sequence[int], used: Iterable[int] = ()) -> dict[int, int]:
-        """Return the columns of those of the lines that have a place.  Columns in `used` are taken."""
+        """Return the column of each given line that has a place.  Columns in `used` are not available."""
         free = np.ones(len(self.original), bool)
         free[list(used)] = False
         rows: list[Row] = []
@@ -292,7 +297,8 @@ class _SignedReader:
             columns |= found
         quoting = {self.lines[k].hunk for k in columns if self.lines[k].text.strip()}
         columns = {k: column for k, column in columns.items() if self.lines[k].hunk in quoting}
-        # Quoted lines that the file lacks match the file's lines between their neighbours, if there are equally many.
+        # Quoted lines that the file lacks match the file's lines between their neighbours, if there are as many of
+        # these.
         solid = [k for k in self.found if self.lines[k].text.strip()]
         filled: dict[int, int] = {}
         for is_laid, group in groupby(solid, key=columns.__contains__):
@@ -319,7 +325,7 @@ class _SignedReader:
         return columns
 
     def alternatives(self) -> list[tuple[dict[int, int], _Choice]]:
-        """Return places and choices of the readings, the likeliest first."""
+        """Return the places and the choices of each reading, the likeliest reading first."""
         columns, plain = self._lay_all(), _Choice()
         self.rivals = self._rival_shifts(columns)
         ways = [(columns, plain)]
@@ -330,7 +336,8 @@ class _SignedReader:
         return [*ways, (columns, _Choice(takes_unknown=False)), (columns, _Choice(folds_repeats=False))]
 
     def _rival_shifts(self, columns: Mapping[int, int]) -> dict[int, int]:
-        """Return, by hunk, the shift to another place between its neighbours that fits as well; 0 if there is none."""
+        """Return, for each hunk, the shift to another place that fits equally well between its neighbours; 0 if there
+        is none."""
         shifts: dict[int, int] = {}
         lines: defaultdict[int, list[int]] = defaultdict(list)
         for k in columns:
@@ -371,7 +378,8 @@ class _Writer:
         self._doubts: Counter[str] = Counter()
 
     def write(self) -> tuple[Merge, tuple[str, ...], dict[str, float]]:
-        """Return the operations, the update's lines without signs and re-indented, and features of how they fit."""
+        """Return the operations, the update's lines without signs and re-indented, and features that describe how well
+        they fit."""
         inserts: defaultdict[int, list[int]] = defaultdict(list)
         for _, group in groupby(range(len(self._lines)), key=lambda k: self._lines[k].hunk):
             hunk = list(group)
@@ -418,7 +426,8 @@ class _Writer:
         )
         shifted = list(hunk)
         if 2 * sum(n for (ours, theirs), n in votes.items() if ours == theirs) >= votes.total():
-            # A sign may replace a blank while context lines have no column for signs.  Then all removed lines are off.
+            # Signs may replace blanks while context lines have no column for signs.  In that case the indentation of
+            # all removed lines is off by the same number of columns.
             shifted = [k for k in hunk if self._lines[k].sign != " "]
             removed = [k for k in quoted if self._lines[k].sign == "-" and reader.kind_at(k, columns[k]) in EQUAL]
             votes = Counter((leading(self._lines[k].text), leading(self._original[columns[k]])) for k in removed)
@@ -453,7 +462,8 @@ class _Writer:
         return [(self._place(above, below, run), run) for above, below, run in near]
 
     def _new_lines(self, hunk: Sequence[int]) -> list[int]:
-        """Return the added lines of a hunk, and its unsigned lines that count as added since the file lacks them."""
+        """Return the added lines of a hunk, and those of its unsigned lines that the file lacks, which count as
+        added."""
         reader = self._reader
         new = {k for k in hunk if self._lines[k].sign == "+"}
         for k in hunk:
@@ -471,7 +481,7 @@ class _Writer:
         return sorted(new)
 
     def _place(self, above: Sequence[int], below: Sequence[int], run: Sequence[int]) -> int:
-        """Return where a run goes between the quoted lines above and below it."""
+        """Return the place of a run between the quoted lines above and below it."""
         columns = self._columns
         if not above or not below:
             return columns[above[-1]] + 1 if above else columns[below[0]]
@@ -486,7 +496,7 @@ class _Writer:
         return end if late and self._lines[above[-1]].sign != "-" else start
 
     def _chain(self, anchors: Sequence[int]) -> int:
-        """Return how many of the quoted lines, from the first on, stand next to one another in the file."""
+        """Return how many quoted lines, counted from the first, stand next to one another in the file."""
         length = 1
         for one, other in pairwise(anchors):
             low, high = sorted((self._columns[one], self._columns[other]))
@@ -496,7 +506,7 @@ class _Writer:
         return length
 
     def _free_place(self, hunk: Sequence[int], new: Sequence[int]) -> int:
-        """Return where a hunk without quoted lines goes: at the start, at the end, or at the end of the scope that the
+        """Return the place of a hunk without quoted lines: the start, the end, or the end of the scope that the
         previous hunk opens."""
         n = len(self._original)
         before = [c + 1 for k, c in self._columns.items() if k < hunk[0]]

@@ -16,7 +16,7 @@ from apply_service.text.lines import indent_of
 from apply_service.text.markers import strip_comment
 
 MAX_STATEMENT = 40
-"""The most lines of one statement."""
+"""A statement has at most this many lines."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 QUOTES = str.maketrans({"'": '"', "`": '"', "“": '"', "”": '"', "‘": '"', "’": '"'})
 _SAYING = re.compile(r"\w+|[^\w\s\"'`“”‘’;()\[\]{},:-]")
@@ -41,7 +41,7 @@ class Statement(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def tokens(text: str) -> tuple[str, ...]:
-    """Return the words and signs of a text.  Quotes of all kinds are equal."""
+    """Return the words and signs of a text.  Quotes of all kinds count as equal."""
     return tuple(_TOKEN.findall(text.translate(QUOTES)))
 
 
@@ -68,12 +68,12 @@ def _depth(line: str) -> int:
 
 
 def goes_on(line: str) -> bool:
-    """Tell whether the line continues the one above, as it begins with a call or an operator."""
+    """Tell whether the line continues the one above, because it begins with a call or an operator."""
     return line.lstrip().startswith((".", "?.", "&& ", "|| ", "? ", ": ", "|> ", "->", "| ")) and "..." not in line
 
 
 def statements(lines: Sequence[str]) -> list[Statement]:
-    """Return the statements of the lines; blank lines belong to none.
+    """Return the statements of the lines; blank lines belong to no statement.
 
     Lines inside round or square brackets form one statement, and so do the lines of a comment.
     """
@@ -123,7 +123,7 @@ def likeness(left: Sequence[str], right: Sequence[str], *, same_kind: bool = Tru
 
 @lru_cache(maxsize=16384)
 def imported(line: str) -> frozenset[str]:
-    """Return the names that an import line binds, as far as its words tell."""
+    """Return the names that an import line binds, as far as the line shows them."""
     if not _IMPORT.match(line):
         return frozenset()
     text = _QUOTED.sub("", line)
@@ -138,7 +138,8 @@ def imported(line: str) -> frozenset[str]:
 
 
 def imports_more(old: str, new: str) -> bool:
-    """Tell whether `new` imports all names that `old` does from the same source, and more.  Both are import lines."""
+    """Tell whether `new` imports all names that `old` imports, and more, from the same source.  `old` and `new` are
+    import lines."""
     names = imported(new)
     return imported(old) < names and bool(imported(old)) and _source(old, names) == _source(new, names)
 

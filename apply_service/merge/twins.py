@@ -1,9 +1,9 @@
-"""Finds twins: other places of the file that a changed block fits as well as the one where it was put.
+"""Finds twins: other places of the file that a changed block fits as well as the place where it was put.
 
-It judges a finished merge.  A block fits a place if it meets two conditions.  The file has all lines there that the
-block shows unchanged, ignoring blanks at their ends.  And the lines that the block would replace there are as similar
-to its new lines as those that it replaces here.  A header above the block, the order of the blocks, or a word can rule
-a place out.  No fitted numbers are used.
+It judges a finished merge.  A block fits a place if it meets two conditions.  First, the file has all lines there that
+the block shows unchanged, ignoring blanks at their ends.  Second, the lines that the block would replace there are as
+similar to its new lines as the lines that it replaces here.  A header above the block, the order of the blocks, or a
+word can rule a place out.  No fitted numbers are used.
 
 The held lines of a block are the file's lines that fix its place.
 """
@@ -26,17 +26,17 @@ from apply_service.text.markers import Role
 from apply_service.types import LineOp, Merge
 
 MAX_COMPARED = 200
-"""The most places of one line that are compared."""
+"""At most this many places of one line are compared."""
 MAX_PLACES = 5
-"""Fewer equal places than this become readings; of more, only the lines are named."""
+"""Equal places become readings if there are fewer than this.  Otherwise only their lines are named."""
 MAX_TWINS = 12
-"""The most lines of equal places that are named."""
+"""At most this many lines of equal places are named."""
 SLACK = 2
-"""How many more lines a block may replace at another place than here."""
+"""A block may replace at most this many more lines at another place than it replaces here."""
 AS_LIKE = 5.0
-"""The largest difference of two similarities (0 to 100) that count as equal."""
+"""Two similarities (0 to 100) count as equal if they differ by at most this."""
 MIN_LIKE = 60.0
-"""The least similarity of a replaced line to the new one, if the block shows nothing else."""
+"""The minimum similarity of a replaced line to the new line, if the block shows nothing else."""
 _WORD = re.compile(r"`(\w+)`|(\w+)\(|[^\W\d]\w{2,}")
 """Names in a text.  A word of fewer than three letters counts only in backticks or before a bracket."""
 _ANY_WORD = re.compile(r"\w+")
@@ -48,7 +48,8 @@ COMMON = frozenset(
 )  # fmt: skip
 """Words of markers and sentences around code that name nothing."""
 MIN_REMOVED = 4
-"""If another place needs just one changed line, it counts from this number of added and removed lines here on."""
+"""If another place needs only one changed line, it counts if the merge adds and removes at least this many lines
+here."""
 _HEADING = re.compile(r"(#{1,6})\s|\[")
 
 
@@ -82,11 +83,12 @@ class _Part:
         self.shows_lines = bool(shown)
         gone = [op.original_line for op in self.own if op.kind == "drop" and op.text.strip()]
         self.held = [j for j in shown or gone if j is not None]
-        """The lines of the file that fix the block's place: those that it shows, or else those that it replaces."""
+        """The lines of the file that fix the block's place: the lines that the block shows, or else those that it
+        replaces."""
         self.closes_only = all(is_closer(self.lines[j]) for j in self.held)
         names = [{header_name(op.text) for op in self.own if op.kind == kind} - {None} for kind in ("drop", "take")]
         self.names = names[0] & names[1]
-        """The names of definitions that the block replaces by new ones."""
+        """The names of definitions that the block replaces with new definitions."""
         above = (op.original_line for op in reversed(ops[: start + 1]) if op.original_line is not None)
         self.at = self.held[0] if self.held else next(above, 0)
         """A line of the file where the block was put."""
@@ -103,7 +105,7 @@ class _Part:
         return ["\n".join(texts) for texts in found.values()]
 
     def places(self) -> Iterator[list[int]]:
-        """Yield the lines that correspond to the held ones at every other place of the file."""
+        """Yield, for every other place of the file, the lines there that correspond to the held lines."""
         if not self.shows_lines and len(self.held) == 1 and self.new[0] and "\n" not in self.new[0]:
             yield from self._like_places()
             return
@@ -118,12 +120,12 @@ class _Part:
                     yield there
 
     def _defines_as_much(self, there: Sequence[int]) -> bool:
-        """Tell whether the definitions that the block replaces exist there too, by name."""
+        """Tell whether definitions with the names of those that the block replaces exist there too."""
         low, high = there[0] - self.held[0] + self.span[0], there[-1] - self.held[-1] + self.span[-1] + 1
         return self.names <= {header_name(line) for line in self.lines[max(0, low) : high]}
 
     def _like_places(self) -> Iterator[list[int]]:
-        """Yield each line that a block of one new line may replace as well."""
+        """Yield each other line that a block of one new line may replace equally well."""
         new, here = self.new[0].strip(), self.index.stripped[self.held[0]]
         least = max(MIN_LIKE, fuzz.ratio(new, here))
         for _, _, j in process.extract(
@@ -133,8 +135,8 @@ class _Part:
                 yield [j]
 
     def _follow(self, n: int, j: int, step: int) -> list[int] | None:
-        """Return the places of the held lines after number `n`, or before it if `step` is negative.  None if one is
-        missing.  Number `n` stands at line `j`."""
+        """Return the places of the held lines after number `n`, or before it if `step` is negative.  The result is None
+        if one of these held lines is missing.  Held line `n` stands at line `j`."""
         found = []
         beyond = range(n, len(self.held) - 1) if step > 0 else range(n, 0, -1)
         for k in beyond:
@@ -149,7 +151,8 @@ class _Part:
         return found
 
     def _is_as_like(self, there: Sequence[int]) -> bool:
-        """Tell whether the lines that the block replaces there are as similar to its new lines as those here."""
+        """Tell whether the lines that the block replaces there are as similar to its new lines as those that it
+        replaces here."""
         moves = any(self.lines[j] != self.lines[k] for j, k in zip(self.held, there, strict=True))
         if self.closes_only and moves and not self._replaces(there):
             return False  # a closing line tells nothing but its indentation
@@ -157,7 +160,8 @@ class _Part:
             here, other = ("\n".join(filter(str.strip, self.lines[x + 1 : y])) for x, y in ((a, b), (c, d)))
             if here == other:
                 continue
-            # It is another edit if nothing is removed there, or if new lines are unlike those that they would replace.
+            # It is a different edit if nothing is removed there, or if new lines are unlike the lines that they would
+            # replace.
             if not (other or new):
                 return False
             if new and fuzz.ratio(new, other) < (fuzz.ratio(new, here) - AS_LIKE if here else MIN_LIKE):
@@ -170,10 +174,10 @@ class _Part:
         return any(any(map(str.strip, self.lines[a + 1 : b])) and c + 1 < d for (a, b), (c, d) in pairs)
 
     def rigid_places(self) -> Iterator[int]:
-        """Yield the lines of the file from which on the block stands almost unchanged.
+        """Yield the lines of the file at which the block begins almost unchanged.
 
-        At most half as many lines may differ there as the merge changes here.  The block does not leave a line
-        that the file has once.
+        The number of lines that differ there may be at most half the number that the merge changes here.  A block that
+        shows a line which the file has only once stays at that line.
         """
         solid = [n for n, (_, text) in enumerate(self.rows) if text.strip()]
         cost = sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in self.own)
@@ -185,7 +189,7 @@ class _Part:
             if n_equal < max(2, len(solid) - most) or not 0 <= at <= len(self.lines) - len(self.rows):
                 continue
             others = [n for n in solid if not self._is_equal(n, at + n)]
-            # A line does not hold the block if it costs a removal here, while there a single line would change.
+            # A line does not fix the block's place if it costs a removal here, while only one line would change there.
             is_held = any(j != at + n for n, j in once) and cost > 0 and not (len(others) == 1 and cost >= MIN_REMOVED)
             is_here = any(here.get(self.rows[n][0]) == at + n for n in solid) and cost > 0
             says = any(n not in others and not is_closer(self.rows[n][1]) for n in solid)
@@ -212,8 +216,8 @@ class _Part:
         return self._with(block, range(at, at + len(self.rows)))
 
     def moved(self, there: Sequence[int]) -> Merge | None:
-        """Return the merge with the block at another place; None if the held lines have other distances there, or if
-        another change touches that place."""
+        """Return the merge with the block at another place; None if the distances between the held lines differ there,
+        or if another change touches that place."""
         by = there[0] - self.held[0]
         if any(k - j != by for j, k in zip(self.held, there, strict=True)) or not self.span[0] + by >= 0:
             return None
@@ -236,8 +240,8 @@ class _Part:
         return self._with(block, range(self.span[0] + by, self.span[-1] + by + 1))
 
     def _with(self, block: Sequence[LineOp], covered: range) -> Merge | None:
-        """Return the merge with the block in place of the `covered` lines and no longer where it was; None if other
-        changes touch them."""
+        """Return the merge with the block moved to the place of the `covered` lines; None if other changes touch these
+        lines."""
         stay = [LineOp("keep", j, None, self.lines[j]) for j in self.span]
         rest = [*self.ops[: self.start], *stay, *self.ops[self.stop :]]
         inside = [k for k, op in enumerate(rest) if op.original_line is not None and op.original_line in covered]
@@ -249,7 +253,7 @@ class _Part:
 def find_twins(reading: ReadSnippet, ops: Merge, words: str = "", *, shows_old: bool = False) -> list[Twin]:
     """Return the other places of all changed blocks of a merge, block by block.
 
-    If words name some places of a block, only these count.  `words`: the text beside the snippet.  `shows_old`: the
+    If words name some of a block's places, only those count.  `words`: the text beside the snippet.  `shows_old`: the
     snippet shows the removed lines, as a diff does.
     """
     parts = _changed_parts(reading, ops, shows_old=shows_old)
@@ -378,7 +382,7 @@ def _parents(lines: Sequence[str], levels: Sequence[int], language: str) -> list
     """Return the line that opens the scope around each line, or -1 if there is none.
 
     Scopes follow from indentation, or from headings in files with sections.  A closing line stands inside the scope
-    that it closes, and a further branch inside the one that it continues.
+    that it closes, and a further branch inside the branch that it continues.
     """
     found, open_lines = list[int](), list[tuple[int, int]]()
     for j, line in enumerate(lines):
@@ -405,7 +409,8 @@ def _at_margin(text: str, old: str, new: str) -> str:
 
 
 def few_twins(twins: Sequence[Twin]) -> list[Merge]:
-    """Return the merges of the other places, the one most like its replaced lines first; none if there are too many."""
+    """Return the merges of the other places, those with the most similar new and replaced lines first; none if there
+    are too many places."""
     known = sorted((twin.ops for twin in twins if twin.ops is not None), key=_how_like, reverse=True)
     if len(twins) >= MAX_PLACES:
         known = [ops for ops in known if _how_like(ops) > _how_like(known[0]) - AS_LIKE]
@@ -421,6 +426,6 @@ def tell_twins(twins: Sequence[Twin]) -> str:
 
 
 def _how_like(ops: Merge) -> float:
-    """Return how similar the new lines of a merge are to those that they replace (0 to 100), all changes together."""
+    """Return how similar the new lines of a merge are to the lines that they replace (0 to 100), over all changes."""
     old, new = ("\n".join(ops[k].text for k in ops.shown if ops[k].kind == kind) for kind in ("drop", "take"))
     return fuzz.ratio(old, new)

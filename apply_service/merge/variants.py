@@ -1,9 +1,9 @@
-"""Variants: other readings of a snippet that are small changes to a finished merge.
+"""Makes variants: other readings of a snippet that are small changes to a finished merge.
 
 A snippet leaves questions open.  Which differences from the file are careless?  Does a new line replace the hidden line
-beside it?  Where does a scope end that it shows in part?  Does a blank line belong to it?  Each function here answers
-one of them in another way and gives the merge that follows.  A line of the file is hidden if the snippet does not show
-it.
+beside it?  Where does a scope end if the snippet shows only a part of it?  Does a blank line belong to the snippet?
+Each function here answers one of these questions differently from the finished merge, and returns the merge that
+results.  A line of the file is hidden if the snippet does not show it.
 """
 
 from __future__ import annotations
@@ -59,29 +59,32 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
     ("all+gaps", LOOSE | {"comment"}, True, "all"),
 )
 RETOUCHED = frozenset({"literal", "format", "loose", "all"})
-"""Policies for which all other changes to the merge are tried as well."""
+"""Policies whose merges are also tried with all further changes of this module.  A policy (see `by_policy`) decides
+which differences from the file count as careless."""
 REACH = 40
-"""The most hidden lines on each side of a change that are compared with its new lines."""
+"""At most this many hidden lines on each side of a change are compared with its new lines."""
 MIN_ALIKE = 0.5
 MIN_SPELT = 90
-"""The likeness (0 to 100) of two spellings of one name."""
+"""Two names count as spellings of one name if their likeness (0 to 100) is at least this."""
 MAX_CUT = 20
-"""The most lines beyond an edge of the snippet that may be removed although no marker mentions them."""
+"""At most this many lines beyond an edge of the snippet may be removed although no marker mentions them."""
 MIN_SAME = (0.5, 0.8)
-"""The least shares of lines that a definition has in common with one that it may rename.  Each gives a reading."""
+"""A hidden definition counts as renamed if the new one has at least this share of lines in common with it.  Each share
+gives a reading."""
 MAX_RENEWED = 4
-"""The most changes of a merge that are tried one at a time."""
+"""If at most this many changes of a merge stand beside lines that they may replace, each is also tried alone."""
 _KEY = re.compile(r"^\W*([\w.@$-]{2,})\s*(?:[:=({]|$)")
 _JUMP = re.compile(r"\s*(return|throw|raise|break|continue|goto)\b")
 _NAME = re.compile(r"[\w.$-]{3,}")
 _WORD = re.compile(r"[^\W\d]\w+")
 _REMOVED = re.compile(r"\b(?:removed?|removes|deleted?|dropped|gone)\b", re.IGNORECASE)
 MAX_OTHERS = 8
-"""The most merges that `other_merges` returns."""
+"""`other_merges` returns at most this many merges."""
 FAR = 60
-"""The most lines beside new ones that these may replace."""
+"""New lines may replace at most this many lines beside them."""
 Change = tuple[int, int, tuple[LineOp, ...]]
-"""Operations that replace those from the first number up to, but not including, the second."""
+"""Operations, and the range of operations that they replace: from the first number up to, but not including, the
+second."""
 
 
 # -- carelessness ------------------------------------------------------------------------------------------------------
@@ -118,7 +121,7 @@ def by_policy(literal: Proposal, stubs: Collection[int]) -> Iterator[Proposal]:
 def pair_kind(ops: Sequence[LineOp], pair: Pair, stubs: Collection[int]) -> str:
     """Return the pair's kind.
 
-    For the header of a stub it is `stub` if the header is quoted carelessly, and `renewed` if it has something new.
+    The kind of a stub's header is `stub` if the header is quoted carelessly, and `renewed` if it has something new.
     """
     if not all(ops[k].update_line in stubs for k in pair.new):
         return pair.kind
@@ -150,7 +153,7 @@ def stub_headers(reading: ReadSnippet) -> set[int]:
 
 # -- new lines for hidden ones -----------------------------------------------------------------------------------------
 def renewed_at_changes(ops: Merge) -> list[set[int]]:
-    """Return, for each change, the hidden lines of the statements that its new lines may replace.  Changes without such
+    """Return the hidden lines of the statements that the new lines of each change may replace.  Changes without such
     lines are left out."""
     found: list[set[int]] = []
     for start, stop in ops.changed:
@@ -178,8 +181,8 @@ def _without(ops: Merge, gone: Collection[int]) -> Merge:
 def _hidden(ops: Merge, places: range, *, passes_blanks: bool) -> list[int]:
     """Return the hidden lines beside a change, in order, up to the first line that is shown or blank.
 
-    `passes_blanks`: ignore blank lines right beside the change.  Jumps and imports need this, as a block has one place
-    for a jump, and a file has one for imports.
+    `passes_blanks`: ignore blank lines right beside the change.  Jumps and imports need this, because a block has one
+    place for a jump, and a file has one place for imports.
     """
     found: list[int] = []
     for k in places:
@@ -244,8 +247,8 @@ def is_namesake(old: str, new: str) -> bool:
 
 # -- scopes that the snippet closes ------------------------------------------------------------------------------------
 def close(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
-    """Return the merge without the hidden rest of each scope that the snippet opens, if its next marker stands outside
-    the scope."""
+    """Return the merge without the hidden rest of each scope that the snippet opens, if the snippet's next marker
+    stands outside the scope."""
     out = list(ops)
     for start, stop in ops.hidden:
         if start == 0:
@@ -264,8 +267,8 @@ def close(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
 def _margin_below(reading: ReadSnippet, ops: Merge, start: int) -> int | None:
     """Return the indentation of the marker after the shown line above `start`.
 
-    At the end of the snippet it is that of the least indented line of the block.  None if the block does not show the
-    line that opens the scope.
+    At the end of the snippet, return the indentation of the least indented line of the block.  The result is None if
+    the block does not show the line that opens the scope.
     """
     above = ops[start - 1].update_line
     snippet = reading.snippet
@@ -280,10 +283,10 @@ def _margin_below(reading: ReadSnippet, ops: Merge, start: int) -> int | None:
 
 # -- definitions under a new name --------------------------------------------------------------------------------------
 def rename(reading: ReadSnippet, ops: Merge, share: float) -> Merge:
-    """Return the merge in which each new definition replaces the hidden one that shares at least this part of its
-    lines."""
+    """Return the merge in which new definitions replace hidden ones.  A definition is replaced if the new one has at
+    least the proportion `share` of lines in common with it."""
     out: dict[int, list[LineOp]] = {}
-    """The lists that replace single operations."""
+    """The operations that replace a single operation, by its number."""
     for start, stop in ops.changed:
         new = [k for k in range(start, stop) if ops[k].kind == "take"]
         for span in new_definitions([ops[k].text for k in new], reading.names):
@@ -305,12 +308,12 @@ def rename(reading: ReadSnippet, ops: Merge, share: float) -> Merge:
 def same_hidden(reading: ReadSnippet, ops: Merge, new: Sequence[str], share: float) -> range | None:
     """Return the operations of the hidden definition with the largest share of lines in common with the new one.
 
-    Headers do not count.  None if the share is below `share`.
+    Headers do not count.  The result is None if the largest share is below `share`.
     """
     for other in reading.definitions_like(tuple(new), share):
         at = next(k for k, op in enumerate(ops) if op.original_line == other.header)
         first, last = at - (other.header - other.lines.start), at + other.lines.stop - other.header
-        while first < at and ops[first].kind != "keep":  # Comments and decorators above it may be shown.
+        while first < at and ops[first].kind != "keep":  # Comments and decorators above the definition may be shown.
             first += 1
         if all(op.kind == "keep" for op in ops[first:last]):
             return range(first, last)
@@ -355,8 +358,8 @@ def delete(reading: ReadSnippet, ops: Merge) -> Merge:
 
 # -- hidden lines inside a new scope ----------------------------------------------------------------------------------
 def wrap(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
-    """Return the merge with hidden lines indented like their marker, if the marker stands deeper than they do, below a
-    new line."""
+    """Return the merge with hidden lines indented like their marker, if that marker stands below a new line and deeper
+    than they do."""
     markers = {block.lines[-1]: block.gap_after for block in reading.snippet.blocks}
     out = list(ops)
     for start, stop in ops.hidden:
@@ -379,7 +382,8 @@ def wrap(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
 
 # -- lines beyond an edge of the snippet without a marker --------------------------------------------------------------
 def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
-    """Return the merge without the few hidden lines beyond an edge of the snippet, if it has no marker at that edge."""
+    """Return the merge without the few hidden lines beyond an edge of the snippet, if the snippet has no marker at that
+    edge."""
     blocks, hidden = reading.snippet.blocks, ops.hidden
     out = list(ops)
     if not hidden or not blocks:
@@ -396,7 +400,7 @@ def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
 def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[tuple[str, ...], Merge]]:
     """Yield all other merges that the questions above lead to, each with the names of the changes.
 
-    If only a few changes stand beside lines that they may replace, there is also one merge for each of these changes.
+    If only a few changes stand beside lines that they may replace, each of these changes also gets a merge of its own.
     """
     renewed = renewed_at_changes(ops)
     single = [_without(ops, gone) for gone in renewed] if 1 < len(renewed) <= MAX_RENEWED else []
@@ -424,7 +428,7 @@ def other_merges(ops: Merge, texts: Sequence[str]) -> list[Merge]:
     """Return at most MAX_OTHERS merges with other texts, the likeliest kinds first.
 
     `texts`: the update's lines as the merge reads them.  The questions are: Do new lines replace the hidden ones beside
-    them?  Which wording has a line that both sides show?  Does a blank line belong to the snippet?
+    them?  What is the wording of a line that both sides show?  Does a blank line belong to the snippet?
     """
     found: list[Merge] = []
     known = {ops.text}
@@ -447,7 +451,8 @@ def _split(ops: Sequence[LineOp]) -> tuple[list[LineOp], list[LineOp]]:
 
 
 def _kept(ops: Merge, start: int, stop: int) -> Iterator[Change]:
-    """Yield changes that keep removed lines, below or above the new ones: all, or those on one side of a gap."""
+    """Yield changes that keep removed lines below or above the new lines: either all removed lines, or those on one
+    side of a blank line among them."""
     drops, takes = _split(ops[start:stop])
     if not drops:
         return
@@ -464,7 +469,8 @@ def _kept(ops: Merge, start: int, stop: int) -> Iterator[Change]:
 def _replaced(ops: Merge, start: int, stop: int) -> Iterator[Change]:
     """Yield changes in which the new lines also replace hidden lines beside them.
 
-    Hidden lines are replaced down to one that equals the last new line, or up to one that equals the first.
+    Hidden lines below are replaced down to a line that equals the last new line; hidden lines above are replaced up to
+    a line that equals the first new line.
     """
     takes = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
     if not takes:
@@ -479,7 +485,7 @@ def _replaced(ops: Merge, start: int, stop: int) -> Iterator[Change]:
 
 
 def _dropped(ops: Sequence[LineOp]) -> list[LineOp]:
-    """Return these operations as removals; empty unless all of them are hidden lines that stay."""
+    """Return `ops` as removals.  The result is empty unless all operations keep hidden lines."""
     return [op._replace(kind="drop") for op in ops] if all(op.kind == "keep" for op in ops) else []
 
 
@@ -494,8 +500,8 @@ def _other_wording(ops: Merge, start: int, stop: int) -> Iterator[Change]:
 
 
 def _shown_wording(ops: Merge, texts: Sequence[str]) -> Iterator[Change]:
-    """Yield changes that write a line as shown although it was taken for a misquotation.  A difference in trailing
-    white space alone does not count, as nobody sees it."""
+    """Yield changes that write a line as shown although it was taken for a misquotation.  A difference only in trailing
+    white space does not count, because nobody sees it."""
     for at, op in enumerate(ops):
         if op.kind != "both" or op.update_line is None:
             continue
@@ -506,7 +512,7 @@ def _shown_wording(ops: Merge, texts: Sequence[str]) -> Iterator[Change]:
 
 
 def _other_blanks(ops: Merge, start: int, stop: int, *, texts: Sequence[str]) -> Iterator[Change]:
-    """Yield changes without a blank line at an end of the new lines, or with one more that the update has there."""
+    """Yield changes that leave out a blank line at an end of the new lines, or add one that the update has there."""
     drops, takes = _split(ops[start:stop])
     if not takes:
         return

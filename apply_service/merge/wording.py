@@ -1,8 +1,8 @@
 """Decides whether a line that differs from the file's line is an edit or a careless copy.
 
 Two lines are compared: one may misquote the other (shortened, re-spaced, or a word lost).  In a finished merge, the
-statements that a change removes and adds are paired.  Each pair is asked whether the new statement says anything that
-the old one does not.  This module judges; the caller decides which lines keep the file's wording.
+statements that a change removes and adds are paired.  For each pair, the question is whether the new statement says
+anything that the old one does not.  This module judges; the caller decides which lines keep the file's wording.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CODE = re.compile(r"[={};<>\[\]]|[:,(]$")
 MAX_LOST_WORDS = 2
 MIN_WORDS = 5
 MAX_RUN = 400
-"""The most lines of a change that are paired.  A longer change is taken literally."""
+"""A change's lines are paired if there are at most this many.  A longer change is taken literally."""
 MIN_ALIKE = 0.45
 MAX_JOINED = 5
 KINDS = ("indent", "columns", "quotes", "spacing", "signs", "layout", "reordered", "remark", "comment", "annotation",
@@ -86,10 +86,10 @@ def _is_said(text: str) -> bool:
 
 
 class ElidedLines:
-    """Finds the lines of a file that a text with dots shows in part."""
+    """Finds the lines of a file that a text with dots shows only in part."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        """`lines`: the file's lines without white space at both ends."""
+        """Index the file's `lines`, which have no white space at their ends."""
         self._lines = lines
 
     @cached_property
@@ -103,7 +103,7 @@ class ElidedLines:
     def places(self, shown: str) -> list[int]:
         """Return the numbers of the lines that `shown` stands for.  `shown` has no white space at its ends.
 
-        Only lines with its beginning are compared, or those with its end if they are fewer.
+        Only lines that begin like `shown` are compared, or the lines that end like `shown` if there are fewer of these.
         """
         if "..." not in shown and "…" not in shown:
             return []
@@ -123,7 +123,7 @@ def _with_beginning(ordered: Sequence[tuple[str, int]], beginning: str) -> Seque
 # -- two sides of a change ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Old lines and new lines that say the same thing, or that are an old and a new form."""
+    """Old lines and new lines that say the same thing, or that are the old and the new form of something."""
 
     old: tuple[int, ...]
     """Indices of the operations that drop the old lines."""
@@ -148,8 +148,8 @@ def find_pairs(ops: Merge) -> list[Pair]:
 
 @lru_cache(maxsize=4096)
 def _pair_texts(old_lines: tuple[str, ...], new_lines: tuple[str, ...]) -> list[tuple[range, range, str]]:
-    """Return the lines of each pair, and its kind.  The result is cached, because most readings of an edit share
-    changes."""
+    """Return the lines of each pair, and its kind.  The result is cached, because most readings of an edit have changes
+    in common."""
     old, new = statements(old_lines), statements(new_lines)
     found = []
     for a, b in _match(old_lines, old, new_lines, new):
@@ -164,7 +164,7 @@ def _match(
 ) -> list[tuple[range, range]]:
     """Return the pairs of statements, in order on both sides, with the greatest total likeness.
 
-    Several statements of one side pair with one of the other side if they say the same.
+    Several statements of one side pair with one statement of the other side if they say the same.
     """
     sides = (old_lines, old), (new_lines, new)
     said = [[essence("\n".join(lines[s.start : s.stop])) for s in parts] for lines, parts in sides]
@@ -223,7 +223,8 @@ def _kind(before: str, after: str) -> str:
 def _format(before: str, after: str) -> str:
     """Return the kind of difference between two texts that say the same.
 
-    They differ in the white space before lines or between words, in quotes, in other white space, or in other signs.
+    The texts differ in the white space before lines or between words, in quotes, in other white space, or in other
+    signs.
     """
     if [line.strip() for line in before.split("\n")] == [line.strip() for line in after.split("\n")]:
         return "indent"
@@ -235,13 +236,13 @@ def _format(before: str, after: str) -> str:
 
 
 def _loses_types(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Tell whether only types and modifiers are lost."""
+    """Tell whether `new` lacks only types and modifiers of `old`."""
     steps = (step for step in Indel.opcodes(old, new) if step.tag == "delete")
     return all(_is_type(tuple(old[step.src_start : step.src_end])) for step in steps)
 
 
 def changes_type(old: str, new: str) -> bool:
-    """Tell whether `new` lacks the beginning of a type of which it shows the rest (`&mut Term` and `&Term`)."""
+    """Tell whether `new` shows a type without its beginning (`&mut Term` and `&Term`)."""
     before, after = essence(old), essence(new)
     lost = [(step.src_start, step.src_end) for step in Indel.opcodes(before, after) if step.tag == "delete"]
     beside = [(before[start - 1], before[stop]) for start, stop in lost if start > 0 and stop < len(before)]
@@ -256,15 +257,15 @@ def _is_type(lost: tuple[str, ...]) -> bool:
 
 
 def _without_comment(text: str) -> str:
-    """Return the text without the comments at the ends of its lines.  A comment begins with a comment sign after a
-    blank."""
+    """Return the text without the comments at the ends of its lines.  A comment begins with a comment sign that follows
+    a blank."""
     return "\n".join(re.split(r"\s(?:#|//|/\*)\s?", line)[0] for line in text.split("\n"))
 
 
 def lone_pairs(ops: Merge, pairs: Sequence[Pair]) -> set[int]:
-    """Return the first operation of each pair that no edit touches.
+    """Return the first operation of each pair that stands beside no edit.
 
-    The run of changes around such a pair holds only pairs that are no edits.  Blank lines are ignored.
+    The run of changes around such a pair holds only pairs that are not edits.  Blank lines are ignored.
     """
     found: set[int] = set()
     for start, stop in ops.changed:
@@ -296,7 +297,7 @@ def keep_wording(ops: Merge, pairs: Sequence[Pair], *, blanks: bool = False, gap
 
 
 def passed_over(ops: Merge, gaps: str) -> tuple[int, ...]:
-    """Return the starts of the changes that only leave lines out and do not say so.
+    """Return the starts of the changes that only leave lines out without saying so.
 
     `gaps`: "leads" for changes beside the header of a definition; "all" for all of them.
     """
@@ -309,7 +310,8 @@ def has_blank_changes(ops: Merge) -> bool:
 
 
 def _is_passed_over(ops: Sequence[LineOp], start: int, stop: int, gaps: str) -> bool:
-    """Tell whether lines were removed without new ones, and the snippet may have left them out as unimportant."""
+    """Tell whether lines were removed and none added, and the snippet may have left the removed lines out as
+    unimportant."""
     run = ops[start:stop]
     if any(op.kind == "take" and op.text.strip() for op in run) or not any(op.text.strip() for op in run):
         return False
@@ -338,7 +340,8 @@ def _kept(ops: Sequence[LineOp], start: int, stop: int, pairs: Sequence[Pair], *
 def _section(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int], blanks: bool) -> list[LineOp]:
     """Return the operations between two statements that stay.
 
-    With `blanks`, the file's blank lines stay unless other lines go too.  They replace the blank lines around new ones.
+    With `blanks`, the file's blank lines stay unless other lines are removed too.  They replace the blank lines around
+    new lines.
     """
     is_old = any(ops[k].text.strip() for k in drops)
     if not blanks or is_old or not drops:

@@ -1,7 +1,7 @@
-"""Writes the operations of a merge from an alignment: which lines stay, which go and which are new.
+"""Writes the operations of a merge from an alignment: which lines stay, which are removed and which are new.
 
 A block shows every line between its first and its last matched line.  Lines that the snippet shows unchanged keep the
-original's bytes.  The writer also collects reasons for doubt.
+original's bytes.  The writer also collects reasons for doubt.  An anchor is a line of the file that a block shows.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from apply_service.types import LineOp, Merge
 DATA = ("toml", "ini", "yaml", "json", "jsonc")
 """Languages of files whose entries may stand in any order."""
 MAX_LEFT_OUT = 40
-"""The most lines that a snippet may leave out without a marker and without a doubt, if they hold a definition."""
+"""A snippet may leave out at most this many lines with a definition, without a marker and without causing a doubt."""
 SHORTENED = "the snippet shortens a line; the file's own line is kept"
 MIN_MOVED = 0.8
-"""The least sum of `substance` of lines that count as moved."""
+"""Lines count as moved only if their total `substance` is at least this."""
 
 
 @dataclass(slots=True)
@@ -79,26 +79,28 @@ class Writer:
         self.texts = list(reading.texts)
         self._spent: set[int] = set()
         self._reworded: list[int] = []
-        """Original comments between unchanged lines that the snippet shows in other words."""
+        """Original comments between unchanged lines, if the snippet shows the comments in other words."""
         visible = [i for _, i in reading.visible]
         self._columns = {visible[m.row]: m.column for m in matches}
-        """The original line of each matched update line; for a group, only of its first update line."""
+        """The original line of each matched update line.  Only the first update line of a group is listed."""
         self._groups = {
             visible[m.row]: (visible[m.row + m.n_rows - 1], m.column + m.n_columns)
             for m in matches
             if m.n_rows > 1 or m.n_columns > 1
         }
-        """For a group's first update line: the group's last update line, and one past its last original line."""
+        """For each group's first update line: the group's last update line, and one past the group's last original
+        line."""
         ceilings = [len(self._original)]
         for block in reading.snippet.blocks[::-1]:
             ceilings.append(min((self._columns[i] for i in block.lines if i in self._columns), default=ceilings[-1]))
         self._ceilings = list(accumulate(ceilings, min))[::-1]
-        """The first original line that each block or a later one matches; the last entry is the file's end."""
+        """For each block, the first original line that this block or a later one matches.  The last entry is the file's
+        end."""
 
     @cached_property
     def _headers(self) -> dict[int, int | None]:
-        """The nearest line above each block's first line that is indented less and is no part of the block.  In files
-        with sections, the nearest heading."""
+        """For each block, the nearest line above its first line that is indented less and is not a part of the block.
+        In files with sections, the nearest heading."""
         found: dict[int, int | None] = {}
         is_page, heading = self._reading.language in SECTIONED, None
         open_lines: list[tuple[int, int]] = []
@@ -165,7 +167,8 @@ class Writer:
     def _missing(self, gap: Sequence[int] | None, beside: Iterable[LineOp], level: int | None = None) -> list[LineOp]:
         """Return the blank lines at the start of a gap that the operations beside it lack.
 
-        Empty at the edge of a scope: the line beside the gap is indented less than `level`, or it closes a scope.
+        The list is empty at the edge of a scope, that is, if the line beside the gap is indented less than `level` or
+        closes a scope.
         """
         roles, texts = self._reading.snippet.roles, self._reading.snippet.texts
         # A blank line may be a marker itself.
@@ -218,10 +221,10 @@ class Writer:
         return LaidBlock(start, end, body + self._parted_below(block, past_k - 1, end))
 
     def _new_above(self, block: Block, takes: Sequence[int], start: int, floor: int) -> tuple[int, list[LineOp]]:
-        """Return the new lines above line `start`, which the block shows: their first line, and their operations.
+        """Return the place and the operations of the new lines above line `start`, which the block shows.
 
-        A new definition gets the usual number of blank lines above it.  It begins above the file's blank lines, but not
-        before line `floor`, if the block shows the same number of them below it.
+        A new definition gets the usual number of blank lines above it.  If the block shows as many blank lines below
+        the new definition as the file has, it begins above the file's blank lines, but not before line `floor`.
         """
         n_solid = max((k for k, i in enumerate(takes, 1) if self.texts[i].strip()), default=0)
         n_there = self._reading.blanks_before(start)
@@ -235,8 +238,8 @@ class Writer:
         if not gap or not is_apart:
             is_glued = bool(block.gap_before) and self.texts[block.gap_before[-1]].strip() != ""
             if is_glued and not gap and 0 < n_there == len(takes) - n_solid and top >= floor and n_solid:
-                # The marker right above shows that the new lines continue the lines above.  The blank lines are the
-                # file's.
+                # The marker right above shows that the new lines continue the lines above.  The blank lines are those
+                # of the file.
                 return top, self._take(takes[:n_solid]) + self._pair(takes[n_solid:], top, start)
             return start, self._take(takes)
         blanks = self._take(self._free_lines(block.gap_before[::-1], gap)[::-1])
@@ -244,7 +247,8 @@ class Writer:
         return top, blanks + self._take(takes[:n_solid]) + rest
 
     def _n_moved(self, lines: Sequence[int], hidden: Sequence[int]) -> int:
-        """Return how many hidden lines beside a block moved past the lines at its edge, where they stand as new lines.
+        """Return how many hidden lines beside a block stand as new lines at its edge, because they were moved past the
+        lines there.
 
         `lines`: the block's lines from the edge inwards.  `hidden`: the original lines from the edge outwards.
         """
@@ -260,8 +264,8 @@ class Writer:
         return 0
 
     def _parted_below(self, block: Block, last: int, end: int) -> list[LineOp]:
-        """Return the blank lines below a new definition that ends a block, if the file separates definitions by
-        blanks."""
+        """Return the blank lines below a new definition that ends a block, if the file separates definitions with blank
+        lines."""
         takes = [self.texts[i] for i in block.lines[last + 1 :]]
         header = next((text for text in takes if is_definition(text) and not is_attached(text)), None)
         below = self._original[end] if end < len(self._original) else ""
@@ -327,9 +331,9 @@ class Writer:
         return loose and not self._trusts_all
 
     def _has_cause(self, block: Block, k: int, j: int) -> bool:
-        """Tell whether line k has a reason for another indentation than line j.
+        """Tell whether line k has a reason for an indentation other than that of line j.
 
-        It has none directly below an unchanged line.
+        Directly below an unchanged line there is no such reason.
         """
         above = block.lines[k - 1] if k else None
         return above is None or self._columns.get(above) != j - 1 or self.texts[above] != self._original[j - 1]
@@ -345,7 +349,8 @@ class Writer:
     def _between(self, block: Block, k: int, next_k: int, start: int, end: int) -> list[LineOp]:
         """Return the operations between two anchors.
 
-        Blank lines are paired from both ends.  The other original lines are dropped, and the other shown lines taken.
+        Blank lines are paired from both ends.  The other original lines are dropped, and the other shown lines are
+        taken.
         """
         lines = block.lines[k + 1 : next_k]
         noted = bisect_right(block.deletions, block.lines[k])
@@ -385,8 +390,8 @@ class Writer:
     def _passes_over(self, block: Block, k: int, next_k: int, start: int, end: int) -> bool:
         """Tell whether lines stay although a block leaves them out.
 
-        A snippet with markers deletes the lines that a block leaves out.  But definitions stay if the snippet has no
-        markers at all, or if the block only names the scopes that they stand in.
+        A snippet with markers deletes the lines that a block leaves out.  Definitions stay, however, if the snippet has
+        no markers at all, or if the block only names the scopes that they stand in.
         """
         if any(self.texts[i].strip() for i in block.lines[k + 1 : next_k]):
             return False
@@ -428,7 +433,7 @@ class Writer:
     def _skips_entries(self, block: Block, k: int, next_k: int, gone: Sequence[str], level: int) -> bool:
         """Tell whether a block without markers leaves out entries of a data file beside a changed entry.
 
-        It does not if the file has both lines around the gap: then the entries between them are deleted.
+        If the file has both lines around the gap, the answer is no, because the entries between them are deleted.
         """
         reading = self._reading
         if reading.language not in DATA or not reading.has_addresses or reading.snippet.has_markers:
@@ -454,7 +459,7 @@ class Writer:
             self.doubts.append("a comment about a removal was taken for a note and left out")
 
     def _with_deletions(self, placed: Sequence[LaidBlock]) -> list[LaidBlock]:
-        """Return the spans, and spans for what notes between markers call deleted."""
+        """Return the given spans, and spans for what notes between markers call deleted."""
         spans = list(placed)
         for note in self._reading.snippet.stray_deletions:
             n = sum(block.lines[0] < note for block in self._reading.snippet.blocks)
@@ -515,8 +520,8 @@ class Writer:
         return placed
 
     def _stub_above(self, b: int) -> int | None:
-        """Return the original line of the header right above the block.  None unless the snippet leaves out the
-        header's body and goes on after the block."""
+        """Return the original line of the header right above the block.  The result is None unless the snippet leaves
+        out the header's body and goes on after the block."""
         block, snippet = self._reading.snippet.blocks[b], self._reading.snippet
         if b == len(snippet.blocks) - 1 and not block.marked_after:
             return None
@@ -527,8 +532,8 @@ class Writer:
         return self._columns.get(header) if is_stub and indent_of(self.texts[block.lines[0]]) == indent else None
 
     def _end_of_scope(self, b: int) -> int:
-        """Return one past the scope in which the block is shown: that of the nearest line above it that is indented
-        less."""
+        """Return one past the scope in which the block is shown.  The nearest line above the block that is indented
+        less opens it."""
         block = self._reading.snippet.blocks[b]
         header = self._headers[block.lines[0]]
         if self._reading.language in SECTIONED:
@@ -542,7 +547,8 @@ class Writer:
     def _loose_body(self, b: int, placement: Placement) -> list[LineOp]:
         """Return the block's lines, with blank lines between it and its neighbours.
 
-        Lines of its gaps become the blank lines.  If the snippet begins with the block, those above it are made anew.
+        Lines of the block's gaps become these blank lines.  If the snippet begins with the block, the blank lines above
+        it are made anew.
         """
         block = self._reading.snippet.blocks[b]
         for i in block.lines:
@@ -554,7 +560,7 @@ class Writer:
         return [LineOp("take", None, None, "")] * n_made + self._take([*before, *block.lines, *after])
 
     def _free_lines(self, gap: Sequence[int], n: int) -> list[int]:
-        """Return up to n lines of a gap (marker, note, blank), to become one blank line of the output each.
+        """Return up to n lines of a gap (marker, note, blank), each of which becomes one blank line of the output.
 
         Each line of a gap is used only once.
         """
@@ -576,7 +582,8 @@ def _defines_at(line: str, level: int) -> bool:
 
 
 def single_gaps(ops: list[LineOp]) -> list[LineOp]:
-    """Return the operations without new blank lines beside hidden ones that already separate the same two lines."""
+    """Return the operations without those new blank lines that stand beside hidden blank lines between the same two
+    lines."""
     gone: set[int] = set()
     stop = 0
     for k in [k for k, op in enumerate(ops) if op.kind == "take" and not op.text.strip()]:

@@ -1,7 +1,7 @@
 """Makes line diffs, and from them the unified diff of an answer and the text edits that editors apply.
 
 It knows no edit formats.  `diff_lines` finds the lines that stay.  It cuts off common ends, and rapidfuzz aligns the
-rest (indel distance over interned lines).  A stretch that is too large for this is first cut at lines that occur once
+rest (indel distance over interned lines).  A stretch that is too large to align is first cut at lines that occur once
 on both sides (patience diff, after Bram Cohen).
 """
 
@@ -19,19 +19,19 @@ from rapidfuzz.distance import Indel, Postfix, Prefix
 from apply_service.types import Position, TextEdit, TextRange, Utf8Columns
 
 MAX_CELLS = 500_000_000
-"""The largest product of line counts that is aligned in one go; each unit takes a bit (in all 60 MB).  A larger
-stretch without anchors is replaced whole."""
+"""A stretch is aligned in one go if the product of its line counts is at most this; each unit takes a bit (60 MB in
+all). A larger stretch without anchors is replaced as a whole."""
 CONTEXT_LINES = 3
 NO_NEWLINE = "\\ No newline at end of file"
 PLAIN_MODE = "100644"
 EXECUTABLE_MODE = "100755"
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 GIT_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-"""A line with its end, as editors see it and as git does."""
+"""A line with its end, as editors and git see it."""
 
 
 class ChangedLines(NamedTuple):
-    """Lines `a0:a1` of the old text became lines `b0:b1` of the new one (0-based, half open)."""
+    """Lines `a0:a1` of the old text became lines `b0:b1` of the new text (0-based, half open)."""
 
     a0: int
     a1: int
@@ -78,7 +78,8 @@ def _align(a: Sequence[int], b: Sequence[int], stretch: ChangedLines, *, may_cut
 
 
 def _anchors(a: Sequence[int], b: Sequence[int], stretch: ChangedLines) -> list[tuple[int, int]]:
-    """Return (line, line) pairs of equal lines that occur once on each side: the longest chain ascending on both."""
+    """Return pairs of equal lines that occur once on each side: the longest chain of pairs that ascends on both
+    sides."""
     a0, a1, b0, b1 = stretch
     count_a, count_b = Counter(a[a0:a1]), Counter(b[b0:b1])
     place = {line: j for j, line in enumerate(b[b0:b1], b0)}
@@ -100,10 +101,10 @@ def _anchors(a: Sequence[int], b: Sequence[int], stretch: ChangedLines) -> list[
 
 
 def _slide(old: Sequence[str], new: Sequence[str], change: ChangedLines, floor: int, ceiling: int) -> ChangedLines:
-    """Return the change, moved to where a reader would cut if it is a pure insertion or deletion.
+    """Return the change.  A pure insertion or deletion is moved to the place where a reader would cut.
 
-    Equal lines at its edges give it room to move.  It begins best after a blank line, before a line with little
-    indentation.
+    Equal lines at its edges give such a change room to move.  The best beginning is after a blank line and before a
+    line with little indentation.
     """
     a0, a1, b0, b1 = change
     if a0 != a1 and b0 != b1:
@@ -132,7 +133,7 @@ def _slide(old: Sequence[str], new: Sequence[str], change: ChangedLines, floor: 
 @dataclass(frozen=True, slots=True)
 class FileNames:
     """The names and modes in a diff's header.  `source`: the old name, None for a new file.  `path`: the new name, None
-    for a deleted file.  Modes are as git writes them, None if the mode stays."""
+    for a deleted file.  Modes are spelled as in git; None if the mode stays."""
 
     source: str | None
     path: str | None
@@ -186,7 +187,7 @@ def _hunk_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     groups: list[list[ChangedLines]] = []
     for change in diff_lines(old, new):
         if groups and change.a0 - groups[-1][-1].a1 <= 2 * CONTEXT_LINES:
-            groups[-1].append(change)  # the context lines of both would touch or overlap
+            groups[-1].append(change)  # the context lines of the two changes would touch or overlap
         else:
             groups.append([change])
     for group in groups:
@@ -223,7 +224,7 @@ class TextHunk(NamedTuple):
 def text_hunks(original: str, merged: str) -> tuple[TextHunk, ...]:
     """Return the hunks in order, with at least one unchanged line between any two; empty if the texts are equal.
 
-    Positions are those of the Language Server Protocol: lines end at `\\n`, `\\r\\n` or a lone `\\r`, and columns count
+    Positions follow the Language Server Protocol: lines end at `\\n`, `\\r\\n` or a lone `\\r`, and columns count
     UTF-16 units (UTF-8 bytes are given too).  All positions refer to the original, so the edits apply together.  No
     edit starts or ends between `\\r` and `\\n`.
     """

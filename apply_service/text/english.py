@@ -10,10 +10,10 @@ import re
 from apply_service.text.paths import MAX_LENGTH
 
 MAX_PROSE = 600
-"""The most characters of a paragraph of prose around code."""
+"""A paragraph of prose around code has at most this many characters."""
 MIN_WORDS = 3
 MIN_SHARE = 0.6
-"""The least share of plain words among the words of a sentence, without quoted code."""
+"""The minimum share of plain words among the words of a sentence, not counting quoted code."""
 _SENTENCE = re.compile(r"^(?:\d+[.)] |[-*] )?[A-Z][^{}<>=;|\\]*[.:!?]$")
 _QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)|[\w.$@:]+\([^()]*\)")
 _PLAIN_WORD = re.compile(r"[(*_]*[A-Za-z][a-z]*(?:['’-][A-Za-z]+)*[),;:.!*_]*")
@@ -32,11 +32,11 @@ _BRIEF = re.compile(
     rf"(?:(?:in|inside) +§ *,? *)?(?:{_AT_ONCE} )?(?:{_SIDE}|in|inside) +§ *(?::|,? (?:and )?{_SIDE}))",
     re.IGNORECASE,
 )
-"""An order with a quoted object needs no other words.  Neither do words for a place."""
+"""Orders, and words for a place, that need no other words because they have a quoted object."""
 _CHANGES = re.compile(
     r"(?:fix|correct|update|modify|adjust|edit|rename|tweak|improve|refactor|rewrite)\b", re.IGNORECASE
 )
-"""These verbs change the thing that they name in its place."""
+"""Verbs that change the thing that they name without moving it."""
 _ORDER = re.compile(
     rf"(?:^|[.,;:] |\b(?:and|then|also|please|next|finally)[,:]? )(?:\d+[.)] |[-*] )?[*_]*(?:{_VERBS})\b", re.IGNORECASE
 )
@@ -80,7 +80,7 @@ def is_sentence(line: str) -> bool:
 
 
 def reads_as_english(paragraph: str) -> bool:
-    """Tell whether the paragraph reads as English sentences about code.  It is one line and must end with ":" or
+    """Tell whether the paragraph, which is one line, reads as English sentences about code.  It must end with ":" or
     "."."""
     text = paragraph.strip().rstrip("*_")
     if text.startswith("(") and text.endswith(")") and "(" not in text[1:]:
@@ -111,12 +111,13 @@ def is_order(paragraph: str) -> bool:
 
 
 def changes_in_place(sentence: str) -> bool:
-    """Tell whether the sentence begins with a word that changes something in its place."""
+    """Tell whether the sentence begins with a word that changes something without moving it."""
     return _CHANGES.match(sentence.lstrip("*_ ")) is not None
 
 
 def as_lead(paragraph: str) -> str:
-    """Return a heading or a bold line above code as the sentence that it stands for; other paragraphs unchanged."""
+    """Return a heading or a bold line above code as the sentence that it stands for.  Other paragraphs are returned
+    unchanged."""
     match = _HEADING.fullmatch(paragraph.strip()) if len(paragraph) <= MAX_LENGTH else None
     text = next(filter(None, match.groups()), "").strip(" *_") if match is not None else ""
     return f"{text}:" if text and not text.endswith((":", ".")) else paragraph
@@ -128,7 +129,7 @@ def asks_to_delete(paragraph: str) -> bool:
 
 
 def leads_to_usage(paragraph: str) -> bool:
-    """Tell whether the paragraph announces an example of use or its output, and no code of a file."""
+    """Tell whether the paragraph announces an example of use or its output, and not code of a file."""
     text = paragraph.strip().strip("*_# ")
     text = text if text.endswith(":") else f"{text}:"
     return len(text) <= MAX_PROSE and _TRYING.match(text) is not None and not is_order(text)

@@ -10,7 +10,7 @@ from apply_service.text.english import is_sentence
 from apply_service.text.paths import MAX_LENGTH, mentioned_path, named_path, titled_path
 
 FENCE_TAGS = ("source", "sourcecode", "codename", "code", "pre")
-"""Tags that models write instead of a fence, if a fence would break the text around it."""
+"""Tags that models write instead of a fence where a fence would break the text around it."""
 SHELLS = ("bash", "sh", "shell", "zsh", "console", "terminal", "powershell", "cmd", "shellsession")
 PROSE_TITLES = ("md", "mdx", "markdown", "rst", "text", "txt", "adoc")
 PAGE_TITLES = ("md", "mdx", "markdown")
@@ -29,7 +29,7 @@ class FenceLine(NamedTuple):
 
 
 def read_fence(line: str) -> FenceLine | None:
-    """Return the line as a fence line; None if it is none."""
+    """Return the line as a fence line; None if it is not one."""
     text = line.strip() if len(line) <= MAX_LENGTH else ""
     char = text[:1]
     if char not in ("`", "~"):
@@ -65,7 +65,7 @@ def is_around(line: str) -> bool:
 
 
 def is_call(line: str) -> bool:
-    """Tell whether the line only passes an edit to a program, or ends that (`apply_patch <<'EOF'`, `EOF`)."""
+    """Tell whether the line only passes an edit to a program, or ends such a call (`apply_patch <<'EOF'`, `EOF`)."""
     return len(line) < MAX_LENGTH and (line.strip().startswith(CALLS) or line.strip() == "*** Begin Patch")
 
 
@@ -78,7 +78,7 @@ class Fence:
     closing: int
     title: str
     path: str | None = None
-    """The file that the words around it name."""
+    """The file that the words around the fence name."""
     is_surely_named: bool = False
     """Whether the path is the whole title or stands alone in its line, and is not part of a sentence."""
 
@@ -94,7 +94,8 @@ class Fence:
 
 
 def find_fences(lines: Sequence[str], taken: Container[int] = ()) -> list[Fence]:
-    """Return the outermost fences.  A fence line with a title opens an inner fence.  `taken` lines are no fences."""
+    """Return the outermost fences.  A fence line with a title opens an inner fence.  `taken` lines do not count as
+    fences."""
     found: list[Fence] = []
     last_tags = {tag[0]: at for at, line in enumerate(lines) if (tag := fence_tag(line)) and tag[0].startswith("/")}
     at, names_from = 0, 0

@@ -4,11 +4,12 @@ This is the first and the last step of a request.  `decode` and `normalise` make
 other modules work.  `restore` gives the merged lines the original's wording, line ends and byte-order mark back.
 `refuse_altered` checks the result, and `encode` makes bytes.  Nothing here decides about the edit.
 
-Line ends are `\\n` and `\\r\\n`; a form feed, U+2028 or a lone `\\r` is text inside its line.  But in a text without
-any `\\n`, `\\r` ends lines (old Macintosh files).
+Line ends are `\\n` and `\\r\\n`; a form feed, U+2028 or a lone `\\r` is text inside its line.  In a text without any
+`\\n`, however, `\\r` ends lines (old Macintosh files).
 
-A file is UTF-8 unless the caller names its encoding, because a wrong guess corrupts a file silently.  Names are those
-of Python, with `-sig` if a byte-order mark comes before the text.  So the name alone says how to write the text back.
+A file is UTF-8 unless the caller names its encoding, because a wrong guess corrupts a file silently.  Encodings have
+their Python names, with `-sig` if a byte-order mark comes before the text.  So the name alone says how to write the
+text back.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ NOT_FOR_FILES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "un
 class SourceText:
     """A file's text with its own line ends, and the canonical name of its encoding.
 
-    Raises BadEncoding: the text would have two byte-order marks, and it is unclear which of them an edit means.
+    Raises BadEncoding if the text would have two byte-order marks, because it is unclear which of the two an edit
+    means.
     """
 
     text: str
@@ -63,9 +65,10 @@ class SourceText:
 
     @classmethod
     def of(cls, text: str, encoding: str = "utf-8") -> Self:
-        """Make one from a text that the caller sent as text.
+        """Make a SourceText from a text that the caller sent as text.
 
-        Raises BadEncoding: there is no such encoding, or it can't hold the text.  Raises NulByte: the text has a NUL.
+        Raises BadEncoding if there is no such encoding, or if it can't hold the text.  Raises NulByte if the text has a
+        NUL.
         """
         refuse_nul("the file", text)
         source = cls(text, _canonical_name(encoding))
@@ -76,10 +79,11 @@ class SourceText:
 def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
     """Return the text of a file's bytes; `encode` gives the same bytes back.
 
-    UTF-16 and UTF-32 are read as little endian if neither a mark nor the name tells the byte order.
+    UTF-16 and UTF-32 are read as little endian if neither a byte-order mark nor the name tells the byte order.
 
-    Raises BadEncoding: there is no such encoding, or the bytes are not valid in it; `value` is the offset of the first
-    invalid byte.  Raises NulByte: the text holds a NUL character; `value` is its index.
+    Raises BadEncoding if there is no such encoding, or if the bytes are not valid in it; the error's `value` is the
+    offset of the first invalid byte.  Raises NulByte if the text holds a NUL character; the error's `value` is its
+    index.
     """
     if not data:
         return SourceText.of("", encoding)
@@ -116,13 +120,15 @@ def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
 
 
 def refuse_nul(what: str, text: str) -> None:
-    """Raise NulByte if the text holds a NUL character, as nobody could edit it again; `value` is its index."""
+    """Raise NulByte if the text holds a NUL character, because nobody could edit such a text again.  The error's
+    `value` is the character's index."""
     if (at := text.find("\0")) >= 0:
         raise NulByte(f"{what} contains a NUL character", value=at, remedy="send text, not binary data")
 
 
 def encode(text: str, source: SourceText) -> bytes:
-    """Return the text as bytes in the encoding of `source`.  Raises BadEncoding: it has no bytes for a character."""
+    """Return the text as bytes in the encoding of `source`.  Raises BadEncoding if the encoding has no bytes for a
+    character."""
     codec = source.encoding.removesuffix(SIGNATURE)
     try:
         return (MARKS[codec] if source.has_bom else b"") + text.encode(codec)
@@ -136,12 +142,13 @@ def encode(text: str, source: SourceText) -> bytes:
 
 
 def hash_of(text: str, source: SourceText) -> str:
-    """Return the SHA-256 of the text's bytes, in hexadecimal.  Raises BadEncoding: as `encode`."""
+    """Return the SHA-256 of the text's bytes, in hexadecimal.  Raises BadEncoding if `encode` does."""
     return sha256(encode(text, source)).hexdigest()
 
 
 def _canonical_name(encoding: str) -> str:
-    """Return Python's name.  `utf-16` without a byte order means little endian with a mark, as programs write it."""
+    """Return Python's name of the encoding.  `utf-16` without a byte order means little endian with a mark, as programs
+    write it."""
     name = _python_name(encoding)
     return name + "-le" + SIGNATURE if name in ("utf-16", "utf-32") else name
 
@@ -178,13 +185,15 @@ def normalise(text: str) -> str:
 
 
 def split_ends(text: str) -> tuple[list[str], list[str]]:
-    """Return the lines of a text, like `normalise(text).split("\\n")`, and the end of each; the last line has none."""
+    """Return the lines of a text, like `normalise(text).split("\\n")`, and the end of each line; the last line has no
+    end."""
     parts = re.split(r"(\r?\n)" if "\n" in text else r"(\r)", text)
     return parts[::2], [*parts[1::2], ""]
 
 
 def with_mark(text: str, encoding: str) -> str:
-    """Return the text of a file, with the byte-order mark if its bytes have one, because a diff of bytes quotes it."""
+    """Return the text of a file.  The text has the byte-order mark if the file's bytes have one, because a diff of
+    bytes quotes the mark."""
     return MARK + text if encoding.endswith(SIGNATURE) else text
 
 
@@ -206,10 +215,11 @@ def restore(original_text: str, ops: Sequence[LineOp], ends: Sequence[str] | Non
     """Return the merged text with the original's line ends.
 
     A kept line keeps its own end.  A new line gets the end of the line that it replaces.  If it replaces none, it gets
-    the end of the original line above it in the output, else of the one below, else the file's most frequent end.
+    the end of the original line above it in the output, or else of the line below, or else the file's most frequent
+    end.
 
     `original_text` is the original before `normalise`.  `ops` decide whether the last line has an end.  `ends`: the
-    ends of all written lines but the last, if the edit specifies them (`Prediction.ends`).
+    ends of all written lines but the last, if the edit specifies these ends (`Prediction.ends`).
     """
     body = original_text.removeprefix(MARK)
     lines, own_ends = split_ends(body)
@@ -259,10 +269,10 @@ def refuse_altered(original_text: str, merged_text: str, ops: Sequence[LineOp]) 
     """Make the last check of every answer.
 
     Each line of the original must be written or dropped, once and in order.  Each line that is written must stand in
-    the merged text with its own bytes, including line end and byte-order mark.  Only the last line may get or lose its
-    end.
+    the merged text with its own bytes, including its line end and byte-order mark.  Only the last line may get or lose
+    its end.
 
-    Raises AlteredBytes: something outside the edit would change; the error names the line of the original.
+    Raises AlteredBytes if something outside the edit would change; the error names the line of the original.
     """
     lines, ends = split_ends(original_text.removeprefix(MARK))
     rows = [op.original_line for op in ops if op.original_line is not None]
@@ -298,7 +308,7 @@ def _altered(row: int) -> AlteredBytes:
 def ops_from_texts(original_lf: str, merged_lf: str) -> tuple[LineOp, ...]:
     """Return the smallest line operations between the original and any merged text, such as one that a model wrote.
 
-    Both texts have LF line ends.  Added lines have no `update_line`, as their source is not known here.
+    Both texts have LF line ends.  Added lines have no `update_line`, because their source is not known here.
     """
     old, new = original_lf.split("\n"), merged_lf.split("\n")
     ops: list[LineOp] = []

@@ -1,4 +1,4 @@
-"""Indents new lines of a hunk whose quoted lines have another indentation in the file."""
+"""Indents new lines of a hunk, if the hunk's quoted lines have a different indentation in the file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from apply_service.text.lines import leading
 class Reindent:
     """Changes the indentation of new lines, if the file indents their hunk's quoted lines differently.
 
-    The table maps the hunk's leading blanks to the file's.
+    The table maps leading blanks in the hunk to leading blanks in the file.
     """
 
     table: dict[str, str]
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[str, str]], new: Sequence[str] = ()) -> Reindent:
-        """Make one from (quoted line, file's line) pairs and the lines of the new side."""
+        """Make a Reindent from (quoted line, file's line) pairs and the lines of the new side."""
         shown = [(leading(quoted), leading(line)) for quoted, line in pairs if quoted.strip() and line.strip()]
         if not shown or all(a == b for a, b in shown):
             return cls({})
@@ -30,8 +30,8 @@ class Reindent:
                 return cls({})  # the new side already has the file's indentation
             is_even = least == blanks[0] == blanks[-1] == shown[0][0]
             if is_even and len({len(b) - len(a) for a, b in shown}) > 1 and blanks.count(least) > 1:
-                return cls({shown[0][0]: shown[0][1]})  # only the first quoted line was moved, the new side as a whole
-        return cls(dict(reversed(shown)))  # if lines disagree, the first wins until `pass_line`
+                return cls({shown[0][0]: shown[0][1]})  # only the first quoted line was moved, but the whole new side
+        return cls(dict(reversed(shown)))  # if lines disagree, the first counts until `pass_line`
 
     def pass_line(self, quoted: str, line: str) -> None:
         """Let a quoted line's own indentation apply to the new lines below it."""
@@ -52,8 +52,8 @@ class Reindent:
         return self.table[deeper].removesuffix(self._converted(deeper[len(blanks) :])) + line[len(blanks) :]
 
     def _converted(self, step: str) -> str:
-        """Return deeper indentation in the file's kind of blanks.  The depths of the quoted lines tell how many spaces
-        equal a tab."""
+        """Return indentation that goes deeper than the table's, in the file's kind of blanks.  The depths of the quoted
+        lines tell how many spaces equal a tab."""
         is_tabs = "\t" in step
         pairs = ((ours, theirs) if is_tabs else (theirs, ours) for theirs, ours in self.table.items())
         depths = sorted((len(b), len(a)) for a, b in pairs if not (a.strip(" ") or b.strip("\t")))

@@ -1,8 +1,8 @@
-"""Finds all places of quoted lines in a file, by the strictest way of comparing that finds any.
+"""Finds all places of quoted lines in a file, by the strictest way of comparing that finds any place.
 
-It compares whole lines by a key: as they are, without trailing blanks, without indentation, or with odd characters
-folded.  If no key finds a quote, `find_similar` looks for the most similar lines; its result is always a guess.  The
-final newline is no line here.
+It compares whole lines by a key: the unchanged line, or the line without trailing blanks, without indentation, or with
+odd characters folded.  If no key finds a quote, `find_similar` looks for the most similar lines; its result is always a
+guess.  The final newline does not count as a line here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from rapidfuzz import fuzz, process
 from rapidfuzz.distance import Indel
 
 MAX_PLACES = 200
-"""The most places that are searched; with more, a quote does not help."""
+"""At most this many places are looked for; a quote with more places does not help."""
 MIN_SCORE = 0.55
-"""The least share of a misquoted stretch (by weight of its lines) that must be found."""
+"""At least this share of a misquoted stretch (by weight of its lines) must be found."""
 MIN_SIMILARITY = 62.0
 KEY_LENGTH = 300
-"""The most characters of a line that are compared for similarity."""
+"""At most this many characters of a line are compared for similarity."""
 MAX_VOTERS = 40
 MAX_QUOTE = 600
 MAX_NEIGHBOURHOODS = 4
@@ -34,7 +34,7 @@ MAX_WIDTH = 160
 
 
 class Likeness(IntEnum):
-    """How closely a quote agrees with the file, the best way first."""
+    """How closely a quote agrees with the file, the closest agreement first."""
 
     EXACT = 0
     TRAILING = 1
@@ -56,13 +56,13 @@ class Place(NamedTuple):
     is_applied: bool = False
     """Whether the hunk's new side stands there, so that the change is already made."""
     gap: int = 0
-    """The row before which new lines go that have no quote."""
+    """The row before which new lines without a quote go."""
     score: float = 1.0
-    """The share of a misquoted stretch that is found here."""
+    """The share of a misquoted stretch that is found at this place."""
     new: tuple[int | tuple[str, int | None], ...] | None = None
     """The result for a misquoted stretch: rows of the file that stay, and new lines, each with its line of the update.
 
-    `rows` are then the first and the last row of the stretch."""
+    If this is set, `rows` are the first and the last row of the stretch."""
 
     @property
     def start(self) -> int:
@@ -86,7 +86,7 @@ _PLAIN = str.maketrans(
 
 
 def fold(line: str) -> str:
-    """Return the line without blanks, and with typographic variants replaced by plain characters."""
+    """Return the line without blanks, and with plain characters in place of typographic variants."""
     return re.sub(r"\s+", "", unicodedata.normalize("NFKC", line.translate(_PLAIN)))
 
 
@@ -105,7 +105,8 @@ class FileLines:
     def __init__(self, text: str) -> None:
         lines = text.split("\n")
         self.has_final_newline = lines[-1] == ""
-        """Whether the text ends with a newline.  True for the empty file too, as its only line is no line of text."""
+        """Whether the text ends with a newline.  This is also true for the empty file, because its only line is not a
+        line of text."""
         self.lines: Sequence[str] = lines[:-1] if self.has_final_newline else lines
         self._tables: dict[Callable[[str], str], tuple[list[str], dict[str, list[int]]]] = {}
 
@@ -132,7 +133,7 @@ class FileLines:
         return start >= 0 and list(self.lines[start : start + len(quote)]) == list(quote)
 
     def find(self, quote: Sequence[str], limit: int = MAX_PLACES, loosest: Likeness = Likeness.FOLDED) -> list[Place]:
-        """Return the places of the quote at the first likeness that has any.  Similar lines are not searched."""
+        """Return the places of the quote at the first likeness that has any.  Similar lines are not looked for."""
         if not self.lines:
             return []
         shown = [k for k, line in enumerate(quote) if line.strip()]
@@ -188,8 +189,8 @@ def find_similar(file: FileLines, quote: Sequence[str], *, min_score: float = MI
 
 
 def nearest_lines(file: FileLines, quote: Sequence[str]) -> str:
-    """Return the stretch most like the quote as `12 | text` lines, so that its author can correct the quote.  Empty if
-    nothing is like it."""
+    """Return the stretch most similar to the quote as `12 | text` lines, so that the author can correct the quote.  The
+    result is empty if nothing is similar."""
     if found := find_similar(file, quote, min_score=0.3):
         first, end = found[0].start, found[0].end
     else:
@@ -209,7 +210,7 @@ def _weight(key: str) -> float:
 
 
 def _likely_starts(rows: Sequence[str], keys: Sequence[str]) -> list[int]:
-    """Return rows where the quote's first line may stand, the one with the most votes first."""
+    """Return rows where the quote's first line may stand, the row with the most votes first."""
     table: defaultdict[str, list[int]] = defaultdict(list)
     for row, key in enumerate(rows):
         table[key].append(row)
@@ -235,7 +236,7 @@ def _likely_starts(rows: Sequence[str], keys: Sequence[str]) -> list[int]:
 
 
 def _align(rows: Sequence[str], keys: Sequence[str], start: int) -> Place:
-    """Return the quote matched, in order, with the most similar lines near row `start`."""
+    """Return the quote's lines matched, in order, with the most similar lines near row `start`."""
     slack = 3 + len(keys) // 3
     low = max(0, min(start - slack, len(rows) - 1))
     window = rows[low : max(low + 1, min(len(rows), start + len(keys) + slack))]

@@ -1,6 +1,7 @@
 """Tells what a line of code shows by itself: its indentation and brackets, and what it defines, closes or continues.
 
-It uses patterns, so that it works on fragments and in any language.  If tree-sitter knows a file's scopes, use those.
+It uses patterns, so that it works on fragments and in any language.  If tree-sitter knows a file's scopes, use those
+instead.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from apply_service.syntax.scopes import Scope
 
 TAB_COLUMNS = 4
 SEPARATED = ("function", "method", "class", "module", "section")
-"""The kinds of scopes that files separate by blank lines."""
+"""The kinds of scopes that files separate with blank lines."""
 MAX_HEADER_LENGTH = 400
 MAX_COUNTED = 2000
-"""The least length of a line that counts as data.  The brackets of such a line do not count."""
+"""A line of at least this length counts as data, and its brackets are not counted."""
 MAX_QUOTED = 60
-"""The most characters of a line that a message quotes."""
+"""A message quotes at most this many characters of a line."""
 _BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 _WORD = r"[A-Za-z_$][\w$]*"
 _HEADER = re.compile(
@@ -59,9 +60,9 @@ _ARM = re.compile(
     r"(?P<pattern>[^\s()]+)\)$|(?P<element><(?:a|dd|dt|img|input|li|link|meta|option|script|td|th|tr)\b.*>)$|"
     r"-\s+(?:[\w.-]+:\s+)?(?P<item>[^@=<>~^:]+))"
 )
-"""A branch of a choice, an element with others of its kind beside it, or a list entry without its version."""
+"""A branch of a choice, an element with similar elements beside it, or a list entry without its version."""
 MAX_SHARED = 2 / 3
-"""The largest share of words that two different branches have in common, of the words of the shorter one."""
+"""Two different branches have at most this share of the shorter one's words in common."""
 _ARM_WORD = re.compile(r"\w+")
 _SIGN = re.compile(r"""(["'])\\?\W+\1|\*""")
 """A branch for a sign instead of a word: `case '+':`, `*)`."""
@@ -101,7 +102,7 @@ def find_unit(lines: Sequence[str]) -> Unit | None:
 
 @lru_cache(maxsize=16)
 def _measure_unit(lines: tuple[str, ...]) -> Unit | None:
-    # Cached, because one edit asks this many times for the same file, and 1,500 lines take 0.7 ms.
+    # The result is cached, because one edit asks many times for the same file, and 1,500 lines take 0.7 ms.
     blanks = [leading(line) for line in lines if line.strip()]
     tabs = sum(1 for blank in blanks if blank.startswith("\t"))
     spaces = [len(blank) for blank in blanks if blank.startswith(" ")]
@@ -115,7 +116,7 @@ def _measure_unit(lines: tuple[str, ...]) -> Unit | None:
 
 
 def surplus(lines: Sequence[str]) -> tuple[int, ...]:
-    """Return the number of opened minus closed brackets of each kind.  Those in strings and comments count too."""
+    """Return the number of opened minus closed brackets of each kind.  Brackets in strings and comments count too."""
     text = "\n".join(line for line in lines if len(line) < MAX_COUNTED)
     return tuple(text.count(opening) - text.count(closing) for opening, closing in _BRACKETS)
 
@@ -127,7 +128,7 @@ def balance(lines: Sequence[str]) -> int:
 
 # -- definitions ---------------------------------------------------------------------------------------------------
 def _match_header(line: str) -> re.Match[str] | None:
-    # Runs of blanks become one blank, as the pattern would try every way to divide a long run.
+    # Runs of blanks become one blank, because the pattern would try every way to divide a long run.
     return _HEADER.match(" ".join(line.split())) if len(line) <= MAX_HEADER_LENGTH else None
 
 
@@ -142,8 +143,8 @@ def header_name(line: str) -> str | None:
 
 
 def name_at(lines: Sequence[str], k: int) -> str | None:
-    """Return the name that line k of some code defines, if it opens a definition.  Its brace may stand alone on the
-    next line."""
+    """Return the name that line k of some code defines, if the line opens a definition.  The brace may stand alone on
+    the next line."""
     is_open = k + 1 < len(lines) and lines[k + 1].strip() == "{"
     return header_name(lines[k] + " {" if is_open else lines[k])
 
@@ -151,7 +152,7 @@ def name_at(lines: Sequence[str], k: int) -> str | None:
 def is_definition(line: str) -> bool:
     """Tell whether the line opens, or is attached to, a function, class, test or section.
 
-    Files separate these by blank lines.
+    Files separate these with blank lines.
     """
     if is_attached(line):
         return True
@@ -184,8 +185,8 @@ def new_definitions(lines: Sequence[str], known: Container[str | None]) -> list[
 
 
 def gaps_between(lines: Sequence[str], scopes: Iterable[Scope]) -> dict[int, int]:
-    """Return the commonest number of blank lines above definitions, by indentation; the larger one of equals.
-    Definitions at the start of a scope do not count."""
+    """Return the commonest number of blank lines above definitions, by indentation; of equally common numbers, the
+    largest.  Definitions at the start of a scope do not count."""
     found: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for scope in scopes:
         top, level = scope.lead_line, indent_of(lines[scope.header_line])
@@ -200,7 +201,7 @@ def gaps_between(lines: Sequence[str], scopes: Iterable[Scope]) -> dict[int, int
 @lru_cache(maxsize=65536)
 def arm_words(line: str) -> frozenset[str]:
     """Return the words that distinguish a branch (`case X:`, `when X`, `X =>`) or a list entry (`- X`) from its
-    neighbours.  Empty for any other line."""
+    neighbours.  The result is empty for any other line."""
     match = _ARM.match(line) if len(line) <= MAX_HEADER_LENGTH else None
     name = next((text for text in match.groups() if text), "") if match is not None else ""
     if _SIGN.fullmatch(name):
@@ -209,7 +210,7 @@ def arm_words(line: str) -> frozenset[str]:
 
 
 def are_other_arms(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Tell whether the words belong to two different branches or entries, not to one before and after a change."""
+    """Tell whether the words belong to two different branches or entries, and not to one before and after a change."""
     return bool(one) and bool(other) and len(one & other) <= MAX_SHARED * min(len(one), len(other))
 
 
@@ -234,7 +235,8 @@ def names_entry(line: str) -> bool:
 
 
 def are_other_entries(one: str, other: str) -> bool:
-    """Tell whether two lines of the same form may be about different things, not about one before and after an edit.
+    """Tell whether two lines of the same form may be about different things, and not about one thing before and after
+    an edit.
 
     Examples are entries with other keys, calls with other names, and other conditions.
     """
@@ -266,7 +268,7 @@ _ELEMENT = re.compile(r"""\s*[\[{(]\s*(?:[\w$]+\s*:\s*)?(["'`])(?P<name>[^"'`]{2
 
 
 def is_one_more(line: str, lines: Sequence[str], k: int) -> bool:
-    """Tell whether `line` continues a series of calls or of list elements, of which line k and a neighbour are members.
+    """Tell whether `line` continues a series of calls or of list elements that line k and a neighbour belong to.
 
     The calls must call the same function for different things.  The elements must have different names.
     """
@@ -284,7 +286,8 @@ def is_one_more(line: str, lines: Sequence[str], k: int) -> bool:
 
 
 def is_closer(line: str) -> bool:
-    """Tell whether the line closes what a line above with the same indentation opened.  It may do more."""
+    """Tell whether the line closes what a line above with the same indentation opened.  The line may do more than
+    that."""
     return len(line) <= MAX_HEADER_LENGTH and _CLOSER.match(line) is not None
 
 
@@ -304,7 +307,8 @@ def is_attached(line: str) -> bool:
 
 
 def definition_end(lines: Sequence[str], start: int, stop: int) -> int:
-    """Return one past the last line of the definition that `lines[start]` opens, at most `stop`, by indentation."""
+    """Return one past the last line of the definition that `lines[start]` opens, but at most `stop`.  Indentation
+    decides."""
     indent = indent_of(lines[start])
     if lines[start].rstrip().endswith("{") or (start + 1 < stop and lines[start + 1].strip() == "{"):
         # A definition in braces ends at the closing brace with the indentation of its header.
@@ -343,7 +347,7 @@ def attached_start(lines: Sequence[str], start: int, stop: int) -> int:
 
 
 def quote_lines(lines: Sequence[str]) -> str:
-    """Return the first of some lines for a message, and the number of the others."""
+    """Return the first of the lines for a message, and how many more there are."""
     text = lines[0].strip()
     text = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
     return f"`{text}`" + (f" and {len(lines) - 1} more" if lines[1:] else "")

@@ -1,8 +1,8 @@
 """Tells the role of each line of a lazy snippet: content, blank, or something that is not part of the file.
 
-The others are markers ("... existing code ..."), fences, a line naming the file, placement hints and deletion notes, in
-the spellings that models use.  A line is judged by its own text and its neighbours; a line like a marker is looked up
-in the file.  Nothing is placed here.  This is the first step of the merge.
+Lines of the last kind are markers ("... existing code ..."), fences, a line naming the file, placement hints and
+deletion notes, in the spellings that models use.  A line is judged by its own text and its neighbours; a line that
+looks like a marker is looked up in the file.  Nothing is placed here.  This is the first step of the merge.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from apply_service.text.fences import find_fences
 from apply_service.text.lines import header_name, indent_of, is_closer
 
 MAX_NOTE_LENGTH = 240
-"""The most characters of a marker, hint or note."""
+"""A marker, hint or note has at most this many characters."""
 MAX_PLACES = 200
-"""The most places in the file of a marker-like line that are looked at."""
+"""At most this many places in the file of a marker-like line are looked at."""
 
 # The wordings.  Except for the first three, each pattern sees the text of a line without its comment signs.
 RUN_OF_DOTS = re.compile(r"\.{4,}")
@@ -126,13 +126,13 @@ FILE = re.compile(
     r"^(?:(?:file(?:name)?|path)\s*[:=]\s*|[*#`\s]+)?`?(?P<path>[\w@.+~-]+(?:[/\\][\w@.+~\[\]()-]+)*\.[A-Za-z]\w{0,9}|(?:[\w.-]+/)+[\w.-]+|(?:\w+/)*(?:Dockerfile|Makefile|Gemfile|Rakefile))`?[*`:]*$"
 )
 _LOOSE = ("in", "to", "at", "into", "inside", "within")
-"""Words of a hint so vague that the comment may as well be the program's."""
+"""Words of a hint that are so vague that the comment may as well belong to the program."""
 FENCE = re.compile(r"^\s*(?P<sign>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
 IMPERATIVE = re.compile(
     r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:new,?\s+goes|add|insert|place|put|append|prepend|this goes|goes)\b", re.IGNORECASE
 )
 MAX_SIGNATURE = 20
-"""The most lines of a header that has dots as its body."""
+"""A header that has dots as its body has at most this many lines."""
 _BODY = re.compile(r"^(?P<head>.*\S)?\s*(?<![.\w])(?:\.{3}|…)$")
 _PYTHON = re.compile(r"^\s*(?:async\s+)?(?:def|class)\s")
 
@@ -146,13 +146,14 @@ class Role(StrEnum):
     HINT = "hint"
     DELETION = "deletion"
     ELSEWHERE = "elsewhere"
-    """The line belongs to a directive, and to no block."""
+    """The line belongs to a directive, and not to a block."""
     ASIDE = "aside"
-    """A hint or remark on its own line inside a block.  It is no part of the file, and it is no gap either."""
+    """A hint or remark on its own line inside a block.  It is not a part of the file, and does not stand for left-out
+    lines either."""
 
 
 class Comment(NamedTuple):
-    """A line's text without its comment signs; `is_comment` tells whether there were any."""
+    """A line's text without its comment signs; `is_comment` tells whether there were such signs."""
 
     core: str
     is_comment: bool
@@ -176,8 +177,8 @@ def strip_comment(line: str) -> Comment:
 
 
 def _collapsed(text: str) -> str:
-    """Return the text with single blanks and at most three dots in a row.  A pattern would try every way to divide a
-    longer run."""
+    """Return the text with single blanks and at most three dots in a row, because a pattern would try every way to
+    divide a longer run."""
     return RUN_OF_DOTS.sub("...", " ".join(text.split()))
 
 
@@ -203,7 +204,8 @@ def is_marker(line: str) -> bool:
 
 
 def _note_core(line: str) -> str | None:
-    """Return the text of a comment that may be a note; None for a docstring, as it is about the program."""
+    """Return the text of a comment that may be a note; None for a docstring, because a docstring is about the
+    program."""
     if len(line) > MAX_NOTE_LENGTH or line.lstrip()[:3] in ('"""', "'''"):
         return None
     core, is_comment = strip_comment(line)
@@ -211,13 +213,13 @@ def _note_core(line: str) -> str | None:
 
 
 def is_deletion_note(line: str) -> bool:
-    """Tell whether the line is a comment that something was removed, not one about what happens if something is."""
+    """Tell whether the line is a comment saying that something was removed, and not what happens if it is removed."""
     core = _note_core(line)
     return core is not None and DELETED.match(core) is not None and CONDITION.match(core) is None
 
 
 def deletion_target(line: str) -> str:
-    """Return what a deletion note says was removed, in its own words."""
+    """Return what was removed, in the words of the deletion note."""
     core = strip_comment(line).core.strip("()[]<> .…")
     return DELETED_AFTER.sub("", DELETED_BEFORE.sub("", core))
 
@@ -278,7 +280,7 @@ def classify(
 
 
 def _stands_there(lines: Sequence[str], i: int, original: Sequence[str], places: Sequence[int]) -> bool:
-    """Tell whether line i is the file's line at one of the places, as a neighbour agrees with the file too."""
+    """Tell whether line i is the file's line at one of the places, because a neighbour agrees with the file too."""
     before, after = _first_text(lines, range(i - 1, -1, -1)), _first_text(lines, range(i + 1, len(lines)))
     for j in places[:MAX_PLACES]:
         above = _first_text(original, range(j - 1, max(-1, j - 4), -1))
@@ -291,8 +293,8 @@ def _stands_there(lines: Sequence[str], i: int, original: Sequence[str], places:
 def is_body_of_dots(lines: Sequence[str], i: int, original: Sequence[str]) -> bool:
     """Tell whether the dots of line i are the whole body of a Python definition, as in stubs and protocols.
 
-    If the file has no definition of that name, or has one with such a body, the dots are no marker: they can't stand
-    for any lines.
+    If the file has no definition of that name, or has one with such a body, the dots are not a marker, because they
+    can't stand for any lines.
     """
     name = _name_of_body(lines, i)
     if name is None:
@@ -335,7 +337,7 @@ def _note_role(lines: Sequence[str], roles: Sequence[Role], i: int, above: Role 
     if is_marker(line):
         return Role.HINT if hint is not None and (hint.target or hint.where in ("end", "start")) else Role.MARKER
     if is_deletion_note(line):
-        # A part of a longer comment is no note of its own.
+        # A part of a longer comment is not a note of its own.
         longer = {k for k, is_comment in beside.items() if is_comment and lines[k].strip()[:2] == line.strip()[:2]}
         follows = i - 1 in longer and roles[i - 1] is Role.CONTENT
         leads = i + 1 in longer and not (is_marker(lines[i + 1]) or is_deletion_note(lines[i + 1]))
@@ -360,7 +362,7 @@ def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, li
     solid = [i for i, role in enumerate(roles) if role is Role.CONTENT]
     pairs = find_fences(lines) if any(lines[i].startswith("```") for i in solid) else []
     if language == "markdown" and not any(fence.closing == fence.opening + 1 for fence in pairs):
-        pairs = []  # An empty fence below an order to remove something is no text of a page.
+        pairs = []  # An empty fence below an order to remove something is not part of a page.
     inside = {i for fence in pairs for i in range(fence.opening, fence.closing + 1)}
     outside = {i: lines[i].strip() for i in solid if i not in inside}
     is_whole = bool(pairs) and pairs[-1].closing < len(lines)
@@ -377,7 +379,7 @@ def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, li
     is_even, opening = len(fences) % 2 == 0, lines[fences[0]].strip()
     wraps = fences[0] == solid[0] and (len(fences) == 1 or (fences[-1] == solid[-1] and is_even))
     if language == "markdown":
-        # In Markdown a fence is ordinary text, unless its title says so or it has no other fence inside.
+        # In Markdown a fence is ordinary text, unless its title says Markdown or no other fence stands inside.
         says_so = opening.strip("`~").strip().lower() in {"markdown", "md", "mdx"}
         if not wraps or not (says_so or (len(fences) == 2 and opening not in known)):
             return

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from apply_service.syntax.languages import language_of_path
 
 MAX_LENGTH = 400
-"""The most characters of a line that may name a file."""
+"""A line that names a file has at most this many characters."""
 NAMES_WITHOUT_SUFFIX = ("Dockerfile", "Makefile", "Gemfile", "Rakefile", "CMakeLists.txt", "Justfile", "Procfile")
 _WORD = re.compile(r"[\w.@+~()\[\]/\\-]+")
 _SUFFIX = re.compile(r"\.[A-Za-z]\w{0,9}$")
@@ -91,7 +91,7 @@ def is_same_file(named: str, path: str | None) -> bool:
 
 
 def has_same_name(named: str, path: str | None) -> bool:
-    """Tell whether the two paths end in the same name, whatever their folders."""
+    """Tell whether the two paths end in the same file name, whatever their folders."""
     return path is not None and path_parts(named)[-1:] == path_parts(path)[-1:]
 
 

@@ -1,7 +1,8 @@
-"""Three-way merge: what two sides made of one base, put together.
+"""Merges two changed versions (sides) of one base text: a three-way merge.
 
 Changes that touch different places are both made; equal changes are made once; anything else is a conflict, which the
-caller tells.  Works on sequences of texts: lines, or the words of a line.  No side is ever dropped in silence.
+caller reports.  The merge works on sequences of texts: lines, or the words of a line.  No side is ever dropped
+silently.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class MergePiece(NamedTuple):
 
     merged: tuple[str, ...] | None
     base: range
-    """The rows of each text that this is about."""
+    """The rows of each text that the piece is about."""
     ours: range
     theirs: range
 
@@ -34,11 +35,11 @@ def three_way(
 ) -> Iterator[MergePiece]:
     """Yield the pieces of the merge, in order.
 
-    `touching`: changes right beside each other are a conflict too; where one inserts, blank lines between them do not
-    count.
+    `touching`: changes right beside each other are a conflict too.  If one of them is an insertion, blank lines between
+    the two do not count.
     """
     left = [deque(diff(base, side)) for side in (ours, theirs)]
-    shift = [0, 0]  # how far each side is ahead of the base
+    shift = [0, 0]  # how many rows each side is ahead of the base
     at = 0
     while any(left):
         low, high, found = _next_stretch(base, left, touching=touching)
@@ -55,7 +56,7 @@ def three_way(
 def _next_stretch(
     base: Sequence[str], left: Sequence[deque[ChangedLines]], *, touching: bool
 ) -> tuple[int, int, list[list[ChangedLines]]]:
-    """Return the rows of the next stretch that changes, with the changes of each side, which are `left` no more."""
+    """Return the rows of the next stretch that changes, and the changes of each side, and remove these from `left`."""
     low = high = min(changes[0].a0 for changes in left if changes)
     found: list[list[ChangedLines]] = [[], []]
     is_insertion = False
@@ -86,15 +87,15 @@ def _past_blanks(base: Sequence[str], at: int) -> int:
 def _belongs(change: ChangedLines, low: int, ends: tuple[int, int], *, is_insertion: bool) -> bool:
     """Tell whether a change belongs to the stretch from row `low` on.
 
-    `ends`: the last row at which such a change begins, and the last one where it or the change before only inserts,
-    since the order of two insertions is not known then.
+    `ends`: the last row at which such a change begins, and the last row if this change or the change before only
+    inserts, because the order of two insertions is not known.
     """
     end = ends[1] if is_insertion or change.a0 == change.a1 else ends[0]
     return change.a0 == low or change.a0 <= end
 
 
 def merge_words(base: str, ours: str, theirs: str) -> str | None:
-    """Return the three-way merge of texts word by word; None where two changes conflict."""
+    """Return the three-way merge of texts word by word; None if two changes conflict."""
     texts = [_TOKEN.findall(text) for text in (base, ours, theirs)]
     pieces = list(three_way(*texts, diff=_diff_words))
     if any(piece.merged is None for piece in pieces):
@@ -103,7 +104,8 @@ def merge_words(base: str, ours: str, theirs: str) -> str | None:
 
 
 def only_misspells(quoted: str, text: str, new: str) -> bool:
-    """Tell whether the quote differs from the text by words in the place of others alone, none of which `new` has."""
+    """Tell whether the quote differs from the text only by replaced words, and `new` has none of the quote's wrong
+    words."""
     old, found = _TOKEN.findall(quoted), _TOKEN.findall(text)
     known = set(_TOKEN.findall(new))
     for a0, a1, b0, b1 in _diff_words(old, found):
@@ -114,10 +116,10 @@ def only_misspells(quoted: str, text: str, new: str) -> bool:
 
 
 def accounts_for(quoted: str, text: str, new: str) -> bool:
-    """Tell whether the new text knows of all words in which the text differs from its quote.
+    """Tell whether the new text accounts for all words in which the text differs from its quote.
 
-    It has the words that the quote lacks as often as the text has them, and those that the quote has instead no more
-    often.
+    Words that the quote lacks must occur in the new text at least as often as in the text.  Words that only the quote
+    has must not occur in the new text more often than in the text.
     """
     old, found = _TOKEN.findall(quoted), _TOKEN.findall(text)
     n_found, n_new = Counter(found), Counter(_TOKEN.findall(new))

@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -51,6 +52,8 @@ from benchmarks.report import number, table, told_errors, write_result
 WORKS = ("instruction", "whole_file", "lazy")
 COPIES = "merged_edit+suffix"
 PLAIN = "plain"
+OPTIONS = ("limit", "tokens", "max_tokens", "temperature", "law", "new_text")
+"""What the result keeps of the options."""
 
 
 @dataclass
@@ -67,14 +70,16 @@ class Tally:
 
     def row(self, plain: Tally) -> dict[str, Any]:
         """What a line of the table says."""
-        speed, plain_speed = self.n_tokens / self.seconds, plain.n_tokens / plain.seconds
+        # the library verifies its first draft with the prompt: a short output may need no pass of its own
+        speed = self.n_tokens / self.seconds if self.seconds else None
+        times_plain = None if speed is None else speed * plain.seconds / plain.n_tokens
         return {
             "n_edits": self.n_edits,
             "acceptance": round(self.accepted / self.drafted, 4) if self.drafted else None,
-            "tokens_per_pass": round(self.n_tokens / self.passes, 3),
+            "tokens_per_pass": round(self.n_tokens / self.passes, 3) if self.passes else None,
             "passes_per_edit": round(self.passes / self.n_edits, 2),
-            "tok_s": round(speed, 3),
-            "times_plain": round(speed / plain_speed, 3),
+            "tok_s": None if speed is None else round(speed, 3),
+            "times_plain": None if times_plain is None else round(times_plain, 3),
             "differs": self.differs,
         }
 
@@ -99,6 +104,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=12, help="edits drawn at random")
     parser.add_argument("--tokens", type=int, default=256, help="tokens after which an output is cut")
     parser.add_argument("--max-tokens", type=int, default=4_096, help="context that an edit may take")
+    text = "only edits of which the target writes more than a part of the file, within --tokens"
+    parser.add_argument("--new-text", action="store_true", help=text)
     parser.add_argument("--peers", action="store_true", help="the library's prompt lookup as well")
     parser.add_argument("--law", action="store_true", help="compare with the padded run without drafts, which is slow")
     parser.add_argument("--dtype", default="auto")
@@ -129,9 +136,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     contenders = dict(open_contenders(target, heads, options))
     tallies: dict[str, dict[str, Tally]] = {work: defaultdict(Tally) for work in options.works.split(",")}
     for work, by_name in tallies.items():
-        cases = [case for record in records if (case := case_of(record, work, target, options)) is not None]
-        for i, case in enumerate(cases[: options.limit]):
+        cases = (case for record in records if (case := case_of(record, work, target, options)) is not None)
+        chosen = (case for case in cases if not options.new_text or has_new_text(case, contenders[PLAIN], options))
+        for i, case in enumerate(islice(chosen, options.limit)):
             names = [*contenders]
+            for name in names if i == 0 else ():
+                if head_of(name) is not None:  # a head looks at its target once, before it drafts the first time
+                    run(name, contenders[name], case, options, Tally())
             first = i % len(names)
             wanted = decode(target, NO_DRAFTS, case, options, Tally()) if options.law else None
             for name in names[first:] + names[:first]:
@@ -146,7 +157,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "model": safe_path(options.model),
         "dtype": str(engine.pool.shape.dtype).removeprefix("torch."),
         "determinism": engine.determinism,
-        "options": {name: getattr(options, name) for name in ("limit", "tokens", "temperature", "law")},
+        "options": {
+            name: getattr(options, name) for name in ("limit", "tokens", "max_tokens", "temperature", "law", "new_text")
+        },
         "works": {
             work: {name: tally.row(by_name[PLAIN]) for name, tally in by_name.items() if tally.n_edits}
             for work, by_name in tallies.items()
@@ -189,6 +202,14 @@ def beside(target: Target, name: str, folder: str, options: argparse.Namespace) 
     )
     model = embedded_directory() if options.model == EMBEDDED else Path(options.model)
     return replace(target, engine=engine, head=open_head(name, engine, model, Path(folder) if folder else None))
+
+
+def has_new_text(case: Case, plain: Target | PeerContender, options: argparse.Namespace) -> bool:
+    """Tell whether the target's own output is more than a part of the file."""
+    assert isinstance(plain, Target)
+    stream = plain.prompt_format.open_stream()
+    text = stream.push(decode(plain, NO_DRAFTS, case, options, Tally()))
+    return text.rstrip("\ufffd") not in case.job.original
 
 
 def case_of(record: EditRecord, work: str, target: Target, options: argparse.Namespace) -> Case | None:
@@ -239,11 +260,12 @@ def render(result: Mapping[str, Any]) -> str:
     """One table: a line for each kind of work and contender, the fastest first."""
     lines = [("work", "drafter", "accepted", "tokens a pass", "passes an edit", "tok/s", "times plain", "differs")]
     for work, rows in result["works"].items():
-        for name, row in sorted(rows.items(), key=lambda item: -item[1]["times_plain"]):
+        for name, row in sorted(rows.items(), key=lambda item: -(item[1]["times_plain"] or 0.0)):
             share, differs = row["acceptance"], row["differs"]
             lines.append((
                 *(work, name, "" if share is None else f"{share:.0%}"),
-                *(number(row[key]) for key in ("tokens_per_pass", "passes_per_edit", "tok_s", "times_plain")),
+                *("" if row[key] is None else number(row[key])
+                  for key in ("tokens_per_pass", "passes_per_edit", "tok_s", "times_plain")),
                 "" if differs is None else str(differs),
             ))  # fmt: skip
     return table(lines)

@@ -90,3 +90,15 @@ def test_an_edit_that_is_made_is_told() -> None:
     update = json.dumps({"old_string": OLD, "new_string": NEW})
     mended = repair_call(ApplyRequest(original=STRIPPED, update=update, path="a.py"))
     assert mended.already_applied
+
+
+@pytest.mark.parametrize("form", ["invoke", "function"])
+def test_a_call_in_tags_stays_one(form: str) -> None:
+    fields = {"path": "a.py", "old_str": OLDER, "new_str": NEWER}
+    begin, end = ('<invoke name="edit">', "</invoke>") if form == "invoke" else ("<function=edit>", "</function>")
+    name = '<parameter name="{}">' if form == "invoke" else "<parameter={}>"
+    update = begin + "".join(f"{name.format(key)}\n{text}\n</parameter>" for key, text in fields.items()) + end
+    mended = repair_call(ApplyRequest(original=FILE, update=update, path="a.py"))
+    assert mended.update.startswith(begin)
+    assert mended.update.endswith(end)
+    assert apply(mended.update).merged_code == STRIPPED

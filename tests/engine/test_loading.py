@@ -18,7 +18,9 @@ from transformers import (
 )
 
 from apply_service.build import load_target
+from apply_service.engine import loading
 from apply_service.engine.loading import (
+    COARSE_ROUNDING,
     ROUNDING,
     find_directory,
     load_model,
@@ -167,6 +169,32 @@ def test_a_model_with_other_logits_than_the_librarys_is_refused(
     with pytest.raises(ModelNotLoadable, match="differ from the transformers library") as caught:
         load_model(str(save_tiny(tmp_path / "tiny")))
     assert caught.value.limit == ROUNDING
+
+
+@pytest.mark.parametrize("own", [0.0, 0.5])
+def test_in_coarse_numbers_as_much_is_allowed_as_the_library_differs_from_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: float
+) -> None:
+    """Qwen2.5-Coder-1.5B in bfloat16: ours and `sdpa` both differ from `eager` by 0.72."""
+    head, library = TorchEngine.head, loading._library_logits
+
+    def shifted(logits: torch.Tensor, n_deviations: float) -> torch.Tensor:
+        logits[..., 0] += n_deviations * logits.float().std().to(logits.dtype)
+        return logits
+
+    monkeypatch.setattr(TorchEngine, "head", lambda engine, hidden: shifted(head(engine, hidden), 0.8))
+    monkeypatch.setattr(
+        loading,
+        "_library_logits",
+        lambda model, ids, attention: shifted(library(model, ids, attention), own if attention == "sdpa" else 0.0),
+    )
+    directory = str(save_tiny(tmp_path / "tiny"))
+    if own:
+        assert load_model(directory, dtype="bfloat16").number_format == "bfloat16"
+        return
+    with pytest.raises(ModelNotLoadable, match="differ from the transformers library") as caught:
+        load_model(directory, dtype="bfloat16")
+    assert caught.value.limit == COARSE_ROUNDING
 
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen2.5-Coder-0.5B-Instruct", "qwen2.5-coder-0.5b"])

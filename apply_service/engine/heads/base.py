@@ -47,8 +47,8 @@ def open_head(name: str, engine: TorchEngine, model: Path, folder: Path | None) 
 
 @torch.no_grad()
 def read_text(engine: TorchEngine, ids: Sequence[int]) -> Sequence[torch.Tensor]:
-    """Return the states [n, d] of one text: the inputs of all layers, and the last layer's output after the norm.  It
-    needs no session of the engine."""
+    """Return the states [n, d] of one text: the inputs of all layers, and the last layer's output after the norm.  No
+    session of the engine is needed."""
     pool = SlotPool(engine.pool.shape, round_up(len(ids), KEY_GRAIN))
     parts = [Prefill(Session([*ids, 0], range(pool.n_slots)), len(ids))]
     layout = pack(parts, len(ids), n_vocab=engine.n_vocab, n_keys=lambda *_: pool.n_slots, query_grain=1)
@@ -70,15 +70,16 @@ class Head(torch.nn.Module):
     """The layers whose states the head needs (`TorchEngine.watched`)."""
     most = 8
     targets: torch.Tensor | None = None
-    """The target's ids of the tokens that the head knows [n].  None: it knows all tokens, with the same ids."""
+    """The target's ids of the tokens that the head knows [n].  If it is None, the head knows all tokens, with the same
+    ids."""
 
     def __init__(self, engine: TorchEngine) -> None:
         super().__init__()
         self.engine = engine
 
     def install(self) -> None:
-        """Move the weights to the target's device, and let the engine keep the states.  Raises ModelTooLarge: there is
-        no memory for both."""
+        """Move the weights to the target's device, and let the engine keep the states.  Raises ModelTooLarge if there
+        is no memory for the weights and the states."""
         engine, config = self.engine, self.engine.model.config.get_text_config()
         width = len(self.watched) * config.hidden_size
         n_weights = sum(weight.numel() for weight in self.parameters())
@@ -89,13 +90,14 @@ class Head(torch.nn.Module):
 
     @property
     def cost(self) -> float:
-        """The cost of a drafted token, as a share of a pass of the target.  It counts the weights that are read."""
+        """The cost of a drafted token, as a share of the cost of a pass of the target, counted by the weights that are
+        read."""
         n_own, n_target = (sum(w.numel() for w in model.parameters()) for model in (self, self.engine.model))
         return float(max(LEAST_COST, min(1.0, n_own / n_target)))
 
     def choose(self, logits: torch.Tensor, position: int, sampling: SamplingParams) -> list[int]:
         """Return the tokens chosen from `logits` [n, n_known] for the positions from `position` on, as the target's
-        ids.  The noise is the same that the target will draw at these positions."""
+        ids.  The noise is the same as the target will draw at these positions."""
         scores = logits.float()
         if sampling.temperature > 0:
             positions = torch.arange(position, position + len(scores), device=scores.device)
@@ -112,8 +114,8 @@ class RecurrentHead(Head):
     """Base class of heads that can draft further tokens from states of their own."""
 
     n_masked = 0
-    """The number of tokens that one forward drafts from `mask` besides the next token.  0: one forward for each
-    token."""
+    """The number of tokens that one forward drafts from `mask` besides the next token.  With 0, each token takes one
+    forward."""
 
     def fuse(self, states: torch.Tensor) -> torch.Tensor:
         """Return the features [n, d_head] that the layer reads, made from the target's `states` [n, n_watched * d]."""
@@ -131,7 +133,7 @@ class RecurrentHead(Head):
         raise NotImplementedError
 
     def mask(self) -> tuple[int, torch.Tensor]:
-        """Return the token and the feature [1, d_head] that stand for unknown ones."""
+        """Return the token and the feature [1, d_head] that stand for unknown tokens and features."""
         raise NotImplementedError
 
     def open(self, session: Session, sampling: SamplingParams) -> DraftWriter:
@@ -215,8 +217,8 @@ class RecurrentWriter:
 
 
 def read_tensors(folder: Path | None, name: str) -> dict[str, torch.Tensor]:
-    """Return all tensors in the safetensors files of `folder`.  Raises ModelNotLoadable: there are none, or a file
-    can't be read."""
+    """Return all tensors in the safetensors files of `folder`.  Raises ModelNotLoadable if there are no such files, or
+    a file can't be read."""
     remedy = f"set draft_head to a folder with the files of {name}, as safetensors"
     files = [] if folder is None else sorted(folder.glob("*.safetensors"))
     try:
@@ -230,7 +232,7 @@ def read_tensors(folder: Path | None, name: str) -> dict[str, torch.Tensor]:
 
 
 def read_config(folder: Path, name: str) -> dict[str, Any]:
-    """Return the contents of config.json in `folder`.  Raises ModelNotLoadable: it can't be read."""
+    """Return the contents of config.json in `folder`.  Raises ModelNotLoadable if the file can't be read."""
     try:
         config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -240,7 +242,7 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
 
 
 def fill(module: torch.nn.Module, tensors: dict[str, torch.Tensor], name: str) -> None:
-    """Load all weights of `module` from `tensors`.  Raises ModelNotLoadable: tensors are missing or unknown, or have
+    """Load all weights of `module` from `tensors`.  Raises ModelNotLoadable if tensors are missing or unknown, or have
     other sizes."""
     try:
         module.load_state_dict(tensors)

@@ -21,10 +21,10 @@ from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import ModelNotLoadable
 
 MASK_KEYS = ("ptd_token_id", "pard_token", "mask_token_id")
-"""The names that files of the parallel form use for the token that stands for unknown ones."""
+"""The names that files of the parallel form use for the token that stands for unknown tokens."""
 LAYER_KEY = "eagle_aux_hidden_state_layer_ids"
 PARALLEL = 8
-"""The number of tokens that the parallel form drafts in a forward, unless its files give another one."""
+"""The number of tokens that the parallel form drafts in a forward, unless its files give another number."""
 
 
 class Eagle3(RecurrentHead):
@@ -57,7 +57,7 @@ class Eagle3(RecurrentHead):
             None if inner == width else torch.nn.Embedding(sizes.vocab_size, inner)
         )
         self.norms_first = bool(config.get("norm_before_residual"))
-        self._rotary = [LlamaRotaryEmbedding(sizes)]  # in a list: it keeps float32 and no weights
+        self._rotary = [LlamaRotaryEmbedding(sizes)]  # the list keeps it in float32, without weights
         self.mask_hidden: torch.nn.Parameter | None = None
         masks = [config[key] for key in MASK_KEYS if config.get(key) is not None]
         if config.get("parallel_drafting") or masks:

@@ -1,8 +1,8 @@
 """Drafts with Medusa (Cai et al. 2024): one head for each of the next tokens, all from the last state of the target.
 
-A head consists of a few residual layers and a matrix over the vocabulary.  A head without a matrix uses the target's.
-No head knows the tokens of the others, so each token is right less often than the one before.  Medusa's tree of choices
-is not built: only the best chain is drafted.
+A head consists of a few residual layers and a matrix over the vocabulary.  A head without a matrix uses that of the
+target.  No head knows the tokens that the other heads choose, so each token is right less often than the one before.
+Medusa's tree of choices is not built: only the best chain is drafted.
 
 Both public layouts are read.  Head K has `K.J.linear.weight` and `K.N.weight` for the vocabulary, or
 `blocks.K.layers.J.weight` and `lm_heads.K.weight`.
@@ -32,7 +32,7 @@ LAYOUTS = (
 
 
 class MedusaLayers(torch.nn.Module):
-    """One head: its layers, and its matrix over the vocabulary (None: it uses the target's)."""
+    """One head: its layers, and its matrix over the vocabulary (None if the head uses the target's matrix)."""
 
     def __init__(self, width: int, n_layers: int, *, has_bias: bool, n_vocab: int | None) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Medusa(Head):
         return torch.stack([self.say(states, k) for k in range(min(n_tokens, len(self.heads)))], 1)
 
     def say(self, states: torch.Tensor, k: int) -> torch.Tensor:
-        """Return the logits [n, vocab] of head `k` for these states [n, d]."""
+        """Return the logits [n, vocab] of head `k` for `states` [n, d]."""
         head = cast(MedusaLayers, self.heads[k])
         said, vocabulary = head(states), head.vocabulary
         found: torch.Tensor = self.engine.head(said[None]) if vocabulary is None else vocabulary(said)

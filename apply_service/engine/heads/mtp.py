@@ -1,8 +1,8 @@
 """Drafts with prediction layers that a model ships (multi-token prediction: DeepSeek-V3, GLM-4.5, MiMo, Qwen3-Next).
 
 Such a layer is a decoder layer of the model's own kind.  It reads the target's last state and the embedding of the
-token after it, both after a norm.  The first prediction layer drafts all tokens: the second and later ones from its own
-last state.
+token after it, both after a norm.  The first prediction layer drafts all tokens.  For the second and later tokens it
+reads its own last state.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from apply_service.errors import ModelNotLoadable
 
 
 class MtpLayout(NamedTuple):
-    """The names of the parts in the files, after `prefix`.  All other tensors with the prefix belong to the decoder
-    layer, and `block` is removed from their names."""
+    """The names of the parts in the files, each after `prefix`.  All other tensors with the prefix belong to the
+    decoder layer, and `block` is removed from their names."""
 
     prefix: str
     joined: str

@@ -2,8 +2,8 @@
 
 These layers read and write the target's own keys and values, so nothing is read twice.  The next pass overwrites the
 keys and values of a draft.  The first prompt decides after which layer to exit: the exit must agree with the whole
-model often enough for its cost.  A model that was not trained for it (LayerSkip, Elhoushi et al. 2024) seldom agrees
-early.
+model often enough for its cost.  In a model that was not trained for early exit (LayerSkip, Elhoushi et al. 2024),
+early exits seldom agree.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def exit_engine(engine: TorchEngine, n_layers: int) -> TorchEngine:
 
 @torch.inference_mode()
 def agreement(engine: TorchEngine, ids: Sequence[int]) -> list[float]:
-    """Return how often an exit chooses the same token as the whole model after these tokens.  There is one share for an
-    exit after each layer but the last."""
+    """Return how often an exit chooses the same token as the whole model after the tokens `ids`.  There is one share
+    for an exit after each layer but the last."""
     states = read_text(engine, ids)
     wanted = engine.head(states[-1][None]).argmax(-1)
     exits = [engine.head(engine.model.base_model.norm(one)[None]).argmax(-1) for one in states[1:-1]]
@@ -98,7 +98,7 @@ def agreement(engine: TorchEngine, ids: Sequence[int]) -> list[float]:
 
 
 def exit_costs(model: Any) -> list[float]:
-    """Return the cost of an exit after each layer but the last, as a share of a pass.  It counts the weights that are
+    """Return the cost of an exit after each layer but the last, as a share of a pass, counted by the weights that are
     read."""
     layer, head = (
         sum(weight.numel() for weight in part.parameters())
@@ -109,6 +109,6 @@ def exit_costs(model: Any) -> list[float]:
 
 
 def expected_gain(share: float, cost: float) -> float:
-    """Return the expected speed-up with the best length of a draft.  The target accepts each token with probability
-    `share`, and a drafted token costs `cost` passes."""
+    """Return the expected speed-up with the best draft length.  The target accepts each token with probability `share`,
+    and a drafted token costs `cost` passes."""
     return max(sum(share**i for i in range(n + 1)) / (1 + n * cost) for n in range(1, MOST + 1))

@@ -38,11 +38,12 @@ from apply_service.errors import EngineFailure, ModelTooLarge
 from apply_service.protocols import Part, Session, TokenIds, Verification, Window
 
 MAX_SEQUENCES = 128
-"""The most open sessions and kept prompts together.  llama.cpp allows 256."""
+"""At most this many sessions are open and prompts are kept, together.  llama.cpp allows 256."""
 LEAST_CONTEXT = 4096
-"""The least number of cells, even if the settings allow less memory.  A model with a shorter context may have fewer."""
+"""There are at least this many cells, even if the settings allow less memory.  A model with a shorter context may have
+fewer."""
 LEAST_KEPT = 16
-"""The fewest tokens of a prompt that are worth keeping."""
+"""A prompt is worth keeping only if it has at least this many tokens."""
 CELL_GRAIN = 256
 """llama.cpp rounds the size of its cache up to a multiple of this."""
 
@@ -61,9 +62,9 @@ class KeptPrompt:
 class LlamaEngine:
     """Verifies windows with `model`.
 
-    `window`: the most draft tokens of a pass; None: the measurement decides.  `n_threads`: the threads of a pass.  The
-    constructor measures the speed of batches (`row_test`), for about a second.  Raises ModelTooLarge: llama.cpp has no
-    memory for the model and its cache.
+    `window`: the maximum number of draft tokens in a pass; if it is None, the measurement decides.  `n_threads`: the
+    number of threads that compute a pass.  The constructor measures the speed of batches (`row_test`), for about a
+    second.  Raises ModelTooLarge if llama.cpp has no memory for the model and its cache.
     """
 
     determinism: Literal["bitwise", "tolerant"] = "tolerant"
@@ -96,7 +97,7 @@ class LlamaEngine:
         self._n_filled = [0] * MAX_SEQUENCES
         self._n_reserved = 0
         self._kept: list[KeptPrompt] = []
-        """The least recently used first."""
+        """The kept prompts, the least recently used first."""
         self._most_kept = 0
         self.pass_times: Mapping[int, float] = {most_rows: 1.0}
         self.max_draft = most_rows - 1
@@ -132,12 +133,12 @@ class LlamaEngine:
     def _open_context(self, most_rows: int) -> Any:
         options = self._library.llama_context_default_params()
         options.n_ctx = self.n_cells
-        options.n_batch = options.n_ubatch = max(most_rows, MAX_SEQUENCES)  # llama.cpp aborts if it is less
+        options.n_batch = options.n_ubatch = max(most_rows, MAX_SEQUENCES)  # llama.cpp aborts if n_batch is smaller
         options.n_seq_max = MAX_SEQUENCES
         options.kv_unified = True
         options.swa_full = True  # otherwise rows before a rejected token might be lost
         options.n_threads = options.n_threads_batch = self.n_threads
-        if not self.is_on_gpu:  # batches can only be exact with it, and it is faster
+        if not self.is_on_gpu:  # only with this can batches be exact, and it is faster
             options.flash_attn_type = self._library.LLAMA_FLASH_ATTN_TYPE_ENABLED
         options.no_perf = True
         context = self._library.llama_init_from_model(self.model.handle, options)
@@ -156,11 +157,12 @@ class LlamaEngine:
         return self.model.is_on_gpu
 
     def compute_single_tokens_with(self, n_threads: int) -> None:
-        """Set the number of threads that compute a single token.  Batches keep theirs."""
+        """Set the number of threads that compute a single token.  The number for batches does not change."""
         self._library.llama_set_n_threads(self._context, n_threads, self.n_threads)
 
     def plain(self) -> LlamaEngine:
-        """Return the engine that decodes fastest without drafts: this one, because its passes have no padding."""
+        """Return the engine that decodes fastest without drafts.  It is this engine, because its passes have no
+        padding."""
         return self
 
     # -- sequences -----------------------------------------------------------------------------------------------------
@@ -208,21 +210,21 @@ class LlamaEngine:
             return
         ids = np.asarray(session.prompt_ids[:n_known], np.int64)
         best, n_shared = self._longest_kept(session.owner, ids)
-        if best is not None and n_shared == n_known:  # a kept prompt begins with the same tokens
+        if best is not None and n_shared == n_known:  # a kept prompt already begins with the same tokens
             self._forget(sequence)
             return
         self._cut(sequence, n_known)
         for one in [
             one for one in self._kept if one.owner == session.owner and _n_shared(one.ids, ids) == len(one.ids)
         ]:
-            self._drop(one)  # the new prompt begins with it
+            self._drop(one)  # the new prompt begins with this one
         self._kept.append(KeptPrompt(session.owner, ids, sequence))
         while self._n_kept > self._most_kept:
             self._drop(self._kept[0])
 
     def _longest_kept(self, owner: str, ids: TokenIds) -> tuple[KeptPrompt | None, int]:
-        """Return the owner's kept prompt that shares the most first tokens with `ids`, and the number of these
-        tokens."""
+        """Return the owner's kept prompt that has the longest beginning in common with `ids`, and the length of that
+        beginning."""
         shared = [(_n_shared(one.ids, ids), one) for one in self._kept if one.owner == owner]
         n_shared, best = max(shared, key=lambda pair: pair[0], default=(0, None))
         return (best, n_shared) if n_shared >= LEAST_KEPT else (None, 0)
@@ -243,8 +245,8 @@ class LlamaEngine:
             self._n_filled[sequence] = length
 
     def check_integrity(self) -> None:
-        """Check the accounts of sequences and cells, while no session is open.  Raises EngineFailure: a sequence is
-        neither free nor kept, cells are still reserved, or llama.cpp holds other sequences than the kept ones."""
+        """Check the accounts of sequences and cells, while no session is open.  Raises EngineFailure if a sequence is
+        neither free nor kept, cells are still reserved, or llama.cpp holds sequences other than the kept ones."""
         held = [
             sequence
             for sequence in range(MAX_SEQUENCES)
@@ -269,8 +271,8 @@ class LlamaEngine:
     def logits(self, parts: Sequence[Part]) -> tuple[npt.NDArray[np.float32], Layout]:
         """Compute one batch.  Returns the logits [n, vocab] of the rows that choose a token, and the layout.
 
-        The next batch overwrites these logits.  Sessions keep their lengths.  Raises EngineFailure: as `layout.pack`, a
-        request leaves a gap in its sequence, or llama.cpp could not compute the batch.
+        The next batch overwrites these logits.  Sessions keep their lengths.  Raises EngineFailure if `layout.pack`
+        does, if a request leaves a gap in its sequence, or if llama.cpp could not compute the batch.
         """
         n_rows = sum(part.n_rows for part in parts)
         layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=lambda _session, n_filled: n_filled, query_grain=1)
@@ -299,7 +301,7 @@ class LlamaEngine:
 
 
 def _n_shared(ids: TokenIds, other: TokenIds) -> int:
-    """Return the number of first tokens that `ids` and `other` share."""
+    """Return the length of the beginning that `ids` and `other` have in common."""
     n = min(len(ids), len(other))
     is_other = ids[:n] != other[:n]
     return int(is_other.argmax()) if is_other.any() else n
@@ -343,7 +345,7 @@ class _Batch:
         self._most_rows = most_rows
 
     def filled(self, layout: Layout, sequences: Sequence[int]) -> Any:
-        """Return the batch of a pass.  Raises EngineFailure: it has more rows than a batch may have."""
+        """Return the batch of a pass.  Raises EngineFailure if the pass has more rows than a batch may have."""
         n_rows = len(sequences)
         if n_rows > self._most_rows:
             raise EngineFailure("internal fault: a pass has too many rows", value=n_rows, limit=self._most_rows)

@@ -1,11 +1,11 @@
 """Loads a GGUF file into llama.cpp, reads its vocabulary and metadata, and measures how fast it computes batches.
 
-It calls the C interface through the bindings of `llama-cpp-python`, and uses none of that package's classes.
+It calls the C interface through the bindings of `llama-cpp-python`, but uses none of that package's classes.
 
-A batch of one size may give other bits than a batch of another size, because llama.cpp picks its kernels by the number
-of rows.  So the determinism is `tolerant`.  `measure_rows` runs the same tokens in batches and one at a time, and
-counts the rows that choose another token.  On some processors and with some files, all batches up to a certain size
-give equal bits.  Windows then stay within that size.
+Batches of different sizes may give slightly different results, because llama.cpp picks its kernels by the number of
+rows.  So the determinism is `tolerant`.  `measure_rows` runs the same tokens in batches and one at a time, and counts
+the rows that choose a different token.  On some processors and with some files, all batches up to a certain size give
+bitwise equal results.  Windows then stay within that size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from apply_service.protocols import Part, Prefill, SamplingParams, Session, Veri
 MAGIC = b"GGUF"
 ALL_LAYERS = 10_000
 LEVELS = {1: logging.DEBUG, 2: logging.DEBUG, 3: logging.DEBUG, 4: logging.INFO}
-"""Our log level for each level of the library's log.  Even its errors (4) are INFO: callers get a typed error."""
+"""Our log level for each level of the library's log.  Even the library's errors (4) are INFO, because callers get a
+typed error."""
 ERROR = 4
 CONTROL, USER_DEFINED = 1 << 3, 1 << 4
 """Bits of a token's attributes."""
@@ -46,8 +47,8 @@ _kept: list[Any] = []
 
 @cache
 def open_library() -> Any:
-    """Return the bindings of llama.cpp, and send the library's log to ours.  Raises MissingDependency: the bindings are
-    not installed, or their library can't be loaded."""
+    """Return the bindings of llama.cpp, and send the library's log to ours.  Raises MissingDependency if the bindings
+    are not installed, or their library can't be loaded."""
     try:
         from llama_cpp import llama_cpp as library
     except ImportError as error:
@@ -83,8 +84,9 @@ class LlamaModel:
     puts no layer on a GPU.
 
     Raises:
-        MissingDependency: llama-cpp-python is not installed, or a GPU is demanded and it was built without one.
-        ModelNotLoadable: the file is no GGUF, llama.cpp can't load it, or this engine can't run the model.
+        MissingDependency: llama-cpp-python is not installed, or a GPU is demanded and the library was built without GPU
+            support.
+        ModelNotLoadable: the file is not a GGUF, llama.cpp can't load it, or this engine can't run the model.
     """
 
     def __init__(self, path: Path, *, device: str = "auto") -> None:
@@ -113,7 +115,8 @@ class LlamaModel:
         self.load_s = time.perf_counter() - started
 
     def _refuse_unsuited(self) -> None:
-        """Raises ModelNotLoadable: wrong drafts can't be removed from the model's state, or it is no plain decoder."""
+        """Raise ModelNotLoadable if wrong drafts can't be removed from the model's state, or if the model is not a
+        plain decoder."""
         library = self.library
         why = ""
         if library.llama_model_is_recurrent(self.handle) or library.llama_model_is_hybrid(self.handle):
@@ -182,7 +185,7 @@ class LlamaModel:
 
     @property
     def end_id(self) -> int | None:
-        """The token that ends a chat turn, or else the token that ends a text; None if the file has neither."""
+        """The token that ends a chat turn, or else the token that ends a text; None if the file names neither."""
         ends = (self.library.llama_vocab_eot(self._vocabulary), self.library.llama_vocab_eos(self._vocabulary))
         return next((int(token) for token in ends if token != NO_TOKEN), None)
 
@@ -208,7 +211,7 @@ class LlamaModel:
 
 
 def refuse_other_files(path: Path) -> None:
-    """Raises ModelNotLoadable: the file can't be read, or is no GGUF file."""
+    """Raise ModelNotLoadable if the file can't be read, or is not a GGUF file."""
     remedy = "name a GGUF file (--model FILE.gguf), or leave out --engine llama.cpp"
     try:
         with path.open("rb") as file:
@@ -231,7 +234,7 @@ MEASURED = (2, 4, 8, 16, 32, 48, 64, 128, 256)
 MOST_ROWS = SIZES[-1]
 N_PROMPT = 24
 N_PROBES = 12
-"""The most rows of a batch that are compared with single tokens."""
+"""At most this many rows of a batch are compared with single tokens."""
 BUDGET_S = 0.9
 LEAST_EXACT = 16
 WORTH = 0.75
@@ -266,9 +269,9 @@ class RowTest(NamedTuple):
     """The results of `measure_rows`.
 
     `seconds`: the time of a batch by its number of rows.  Without a GPU, it is this thread's processor time.
-    `flipped_choices`: the share of `n_compared` rows that chose another token than a single token did.
-    `exact_rows`: batches of up to this many rows gave the same bits as single tokens.
-    `single_threads`: the number of threads that compute a single token.
+    `flipped_choices`: the share of `n_compared` rows that chose a different token than when computed as a single token.
+    `exact_rows`: batches of up to this many rows gave bitwise the same results as single tokens.  `single_threads`: the
+    number of threads that compute a single token.
     """
 
     seconds: Mapping[int, float]
@@ -279,7 +282,7 @@ class RowTest(NamedTuple):
 
     @property
     def speedup_limit(self) -> float:
-        """The rows per second of the best measured batch, divided by those of single tokens."""
+        """The rows per second of the best measured batch, divided by the rows per second of single tokens."""
         return max(n_rows / seconds for n_rows, seconds in self.seconds.items()) * self.seconds[1]
 
     @property
@@ -325,7 +328,8 @@ class RowProbe:
         return self.clock() - begun, logits[:N_PROBES].copy()
 
     def alone(self, most: int, budget_s: float) -> tuple[float, Logits]:
-        """Compute up to `most` tokens one at a time.  Returns the median seconds of one, and the logits of all."""
+        """Compute up to `most` tokens one at a time.  Returns the median seconds of one token, and the logits of
+        all."""
         started, found = self.clock(), list[tuple[float, Logits]]()
         while len(found) < most and (len(found) < 2 or self.clock() - started < budget_s):
             found.append(self.run(len(found), 1))
@@ -335,8 +339,8 @@ class RowProbe:
 def measure_rows(engine: RowEngine, most_rows: int, ids: Sequence[int]) -> RowTest:
     """Measure single tokens of `ids`, then larger and larger batches of the same tokens until `BUDGET_S` is spent.
 
-    From 512 cells on, several threads sum the attention of a single token in another order than that of a batch.  So
-    one thread computes single tokens, if batches are exact then and one thread is not much slower.
+    From 512 cells on, several threads sum the attention of a single token in a different order than the attention of a
+    batch.  So one thread computes single tokens, if that makes batches exact and is not much slower.
     """
     ids = [*ids] * (1 + (N_PROMPT + 1 + most_rows) // max(1, len(ids)))
     n_prompt = min(N_PROMPT, engine.context_limit // 4)
@@ -344,7 +348,7 @@ def measure_rows(engine: RowEngine, most_rows: int, ids: Sequence[int]) -> RowTe
     session = engine.open(ids[: n_prompt + 1], most_rows)
     assert session is not None, "a new engine has room"
     with session:
-        session.is_sound = False  # keep nothing of it in the prefix cache
+        session.is_sound = False  # keep nothing of the session in the prefix cache
         while session.n_pending:
             engine.step([Prefill(session, min(session.n_pending, most_rows))])
         probe = RowProbe(engine, session, ids[n_prompt:])
@@ -372,7 +376,7 @@ def measure_rows(engine: RowEngine, most_rows: int, ids: Sequence[int]) -> RowTe
 
 
 def _exact_rows(alone: Logits, batches: Mapping[int, tuple[float, Logits]]) -> int:
-    """Return the largest batch size up to which all measured batches have the bits of single tokens."""
+    """Return the largest batch size up to which all measured batches are bitwise equal to single tokens."""
     exact = 1
     for n_rows, (_, logits) in batches.items():
         if not np.array_equal(logits[: len(alone)], alone[: len(logits)]):
@@ -391,8 +395,8 @@ def most_worthwhile(times: Mapping[int, float]) -> int:
 def pass_times_of(seconds: Mapping[int, float], most_rows: int) -> dict[int, float]:
     """Return the time of each row count that a pass may have, relative to the time of one row.
 
-    Times between two measured row counts are interpolated; times beyond the last are extrapolated from the last two.
-    More rows never take less time, and never more than the same number of single rows.
+    Times between two measured row counts are interpolated; times beyond the last are extrapolated from the last two.  A
+    larger row count never takes less time, and never more time than as many single rows.
     """
     known = sorted(seconds)
     sizes = sorted({size for size in SIZES if size < most_rows} | {most_rows})

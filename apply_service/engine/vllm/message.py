@@ -1,8 +1,8 @@
 """Encodes and decodes the edit that a request sends to vLLM in `vllm_xargs`.
 
 The message holds the original, the update as the merger reads it, and the predicted merge as runs of operations over
-the two.  The worker makes draft sources from it, with the same code as an engine in this process.  A wrong message can
-make drafts bad, but never the output wrong.  A malformed one is refused."""
+the two.  The worker makes draft sources from the message, with the same code as an engine in this process.  A wrong
+message can make drafts bad, but never the output wrong.  A malformed message is refused."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ ORIGINAL, UPDATE, OPS, FORMAT = "apply_original", "apply_update", "apply_ops", "
 KEYS = frozenset({ORIGINAL, UPDATE, OPS, FORMAT})
 KINDS: tuple[LineKind, ...] = ("keep", "both", "drop", "take")
 RUN_FIELDS = 3
-"""A run consists of a kind, the number of operations of that kind, and their first line of the update (`NO_LINE`:
-none).  It names no lines of the original, because a merge goes through them in order."""
+"""A run consists of a kind, the number of operations of that kind, and their first line of the update (`NO_LINE` if
+none).  It names no lines of the original, because a merge goes through these in order."""
 NO_LINE = -1
 
 Argument = str | list[str] | list[int]
 
 
 class SentEdit(NamedTuple):
-    """An edit that a request sent, and the format of the request's prompt (None: the model's own)."""
+    """An edit that a request sent, and the format of the request's prompt (None means the model's own)."""
 
     job: EditJob
     format_name: str | None
 
 
 def encode_edit(job: EditJob, format_name: str | None = None) -> dict[str, Argument]:
-    """Return the job's edit as values of `vllm_xargs`.  `format_name`: the format of the prompt, if it is not the
+    """Return the job's edit as values of `vllm_xargs`.  `format_name`: the format of the prompt, if that is not the
     model's own."""
     runs: list[list[int]] = []
     for op in job.prediction.ops:
@@ -52,8 +52,8 @@ def encode_edit(job: EditJob, format_name: str | None = None) -> dict[str, Argum
 
 
 def decode_edit(arguments: Mapping[str, Any] | None) -> SentEdit | None:
-    """Return the edit in the arguments of a request; None if they hold none.  Raises InvalidField: an argument is
-    malformed, or the operations are no merge of the texts."""
+    """Return the edit in the arguments of a request; None if they hold no edit.  Raises InvalidField if an argument is
+    malformed, or the operations are not a merge of the texts."""
     if not arguments or not KEYS & arguments.keys():
         return None
     original, update, numbers, format_name = (arguments.get(key) for key in (ORIGINAL, UPDATE, OPS, FORMAT))
@@ -71,19 +71,20 @@ def decode_edit(arguments: Mapping[str, Any] | None) -> SentEdit | None:
 
 
 def _read_runs(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
-    """Return the runs in `numbers` (see `RUN_FIELDS`).  Raises InvalidField: a kind is unknown, or there are more than
-    `most` operations."""
+    """Return the runs in `numbers` (see `RUN_FIELDS`).  Raises InvalidField if a kind is unknown, or there are more
+    than `most` operations."""
     runs = [numbers[at : at + RUN_FIELDS] for at in range(0, len(numbers), RUN_FIELDS)]
     if any(not 0 <= kind < len(KINDS) or n_lines < 1 for kind, n_lines, _ in runs):
         raise _malformed(OPS, "kinds from 0 to 3, one line or more")
-    # Checked before anything is allocated: a run may claim any length.
+    # This is checked before anything is allocated, because a run may claim any length.
     if sum(n_lines for _, n_lines, _ in runs) > most:
         raise _malformed(OPS, "as many operations as there are lines, at most")
     return runs
 
 
 def _read_ops(lines: Sequence[str], update: Sequence[str], numbers: Sequence[int]) -> list[LineOp]:
-    """Return the operations that the numbers encode.  Raises InvalidField: they are no merge of these lines."""
+    """Return the operations that the numbers encode.  Raises InvalidField if the operations are not a merge of the
+    lines."""
     runs = _read_runs(numbers, len(lines) + len(update))
     ops: list[LineOp] = []
     n_passed = 0
@@ -104,7 +105,7 @@ def _read_ops(lines: Sequence[str], update: Sequence[str], numbers: Sequence[int
 
 
 def _malformed(key: str, limit: str) -> InvalidField:
-    """Return the error, without the value: that is the user's code."""
+    """Return the error, without the value, because the value is the user's code."""
     return InvalidField(
         f"`vllm_xargs.{key}` is malformed",
         value=key,

@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 Tokens = npt.NDArray[np.int32]
 
 OLDEST, NEWEST = (0, 32), (0, 33)
-"""The supported versions of vLLM (major, minor).  vLLM calls its interface for proposers experimental, so newer
-versions must be examined first."""
+"""The supported versions of vLLM (major, minor).  vLLM calls its interface for proposers experimental, so a newer
+version must be examined before it is supported."""
 MAX_DRAFT = 128
-"""The most tokens of a request that vLLM's rejection sampler takes in a step.  It fails while requests run if there are
-more."""
+"""vLLM's rejection sampler takes at most this many tokens of a request in a step.  With more, it fails while requests
+run."""
 DRAFTED_SHARE = 2
 """One in this many tokens of a step's budget may be drafted.  vLLM serves running requests in turn.  Without a bound,
-the first request would leave nothing to the last, and all together nothing to a new prompt."""
+the first request would leave nothing for the last, and all requests together nothing for a new prompt."""
 LEAST_CHANCE = 0.05
 """A draft ends before the token that would be committed with less than this probability."""
 HOOKED = "__apply_service_hook__"
@@ -45,8 +45,8 @@ HOOKED = "__apply_service_hook__"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most tokens of a draft (`n_draft`), of a request's prompt and output (`n_context`), and of a step of all
-    requests (`n_step`)."""
+    """The maximum number of tokens in a draft (`n_draft`), in a request's prompt and output (`n_context`), and in one
+    step over all requests (`n_step`)."""
 
     n_draft: int
     n_context: int
@@ -99,7 +99,7 @@ class Proposer:
     ) -> list[list[int]]:
         """Return a draft for each row; empty for rows that were not announced.
 
-        `sampled_token_ids[i]`: the tokens that the step added to row i (empty: its prompt is not read yet).
+        `sampled_token_ids[i]`: the tokens that the step added to row i (empty if the row's prompt is not read yet).
         `token_ids_cpu[i, :num_tokens_no_spec[i]]`: all tokens of row i, including these.
         """
         rows, self._rows = self._rows, ()
@@ -115,7 +115,8 @@ class Proposer:
         return drafts
 
     def _draft(self, row: HookRow, tokens: Tokens, sampled: list[int], limit: int) -> list[int]:
-        """Return at most `limit` tokens expected after `tokens`, which end with the `sampled` ones."""
+        """Return at most `limit` tokens that are expected after `tokens`.  The last of `tokens` are the `sampled`
+        ones."""
         n_before = len(tokens) - len(sampled)
         request = self.requests.get(row.id)
         try:
@@ -133,14 +134,14 @@ class Proposer:
             logger.warning(
                 "apply_service: nothing is drafted for this request: %s (limit: %s)", error.message, error.limit
             )
-        except Exception as error:  # its message is not logged, because it may quote the user's code
+        except Exception as error:  # the error's message is not logged, because it may quote the user's code
             logger.warning("apply_service: nothing more is drafted for this request: %s", type(error).__name__)
         self.requests[row.id] = Request(None, row.n_prompt, tokens[row.n_prompt :].tolist())
         return []
 
     def _open_drafter(self, arguments: Mapping[str, Any] | None) -> Drafter | None:
-        """Return the drafter of one request; None if it sends no edit.  Raises InvalidField: the edit is malformed, or
-        the request names an unknown prompt format."""
+        """Return the drafter of one request; None if it sends no edit.  Raises InvalidField if the edit is malformed,
+        or the request names an unknown prompt format."""
         sent = decode_edit(arguments)
         if sent is None:
             return None
@@ -171,7 +172,7 @@ class MergedEditProposer(Proposer):
         check_draft_length(n_draft)
         from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
-        if not hasattr(GPUModelRunner.propose_draft_token_ids, HOOKED):  # otherwise only the speed would tell
+        if not hasattr(GPUModelRunner.propose_draft_token_ids, HOOKED):  # only the speed would show it
             logger.warning(
                 "apply_service: vLLM did not load the plug-in `apply_service` of the group vllm.general_plugins, so "
                 "nothing is drafted. Install the package in vLLM's environment; where VLLM_PLUGINS is set, name "
@@ -224,7 +225,7 @@ def hook(runner_type: Any) -> None:
 # -- which vLLM --------------------------------------------------------------------------------------------------------
 # vLLM prints only the message of an error, so the message repeats limit and remedy.
 def check_version(version: str) -> None:
-    """Raises MissingDependency: the plug-in does not support this version of vLLM."""
+    """Raise MissingDependency if the plug-in does not support this version of vLLM."""
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None or not OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
         oldest, newest = (".".join(map(str, one)) for one in (OLDEST, NEWEST))
@@ -237,7 +238,7 @@ def check_version(version: str) -> None:
 
 
 def check_draft_length(n_tokens: int) -> None:
-    """Raises SettingsError: vLLM can't verify `num_speculative_tokens` tokens."""
+    """Raise SettingsError if vLLM can't verify `num_speculative_tokens` tokens."""
     if not 1 <= n_tokens <= MAX_DRAFT:
         limit, remedy = f"1 to {MAX_DRAFT}", "correct it in --speculative-config; 127 is a good choice"
         message = f"num_speculative_tokens is out of range ({n_tokens}, allowed: {limit}): {remedy}"

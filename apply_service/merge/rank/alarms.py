@@ -1,6 +1,6 @@
-"""Finds signs of a wrong merge in its result.  It knows the two texts, and nothing of how they were merged.
+"""Finds signs of a wrong merge in its result.  It knows the two texts, but not how they were merged.
 
-An answer with an alarm is never sure: the sets that models are fitted to hold hardly any such errors, so that a fit
+An answer with an alarm is never sure.  The sets that models are fitted to hold hardly any such errors, so the fit
 can't weigh these signs.
 """
 
@@ -15,7 +15,7 @@ from apply_service.text.lines import indent_of, is_attached, is_closer, is_defin
 
 
 def find_alarms(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Return in words what is odd about `new` but not about `old`.  Both are lines without line ends."""
+    """Return in words what is odd about `new` but not about `old`.  Lines have no line ends."""
     counts = Counter(old), Counter(new)
     more, less = counts[1] - counts[0], counts[0] - counts[1]
     found = []
@@ -30,13 +30,13 @@ def find_alarms(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
 
 def _doubled_closers(lines: Sequence[str]) -> Counter[str]:
-    """Return the closing lines that stand right below an equal line, counted."""
+    """Count the closing lines that stand right below an equal line."""
     solid = (line.rstrip() for line in lines if line.strip())
     return Counter(below for above, below in pairwise(solid) if above == below and is_closer(below))
 
 
 def _doubled_headers(lines: Sequence[str], again: Container[str]) -> Counter[str]:
-    """Return the headers among `again` that stand a second time in the same scope, counted."""
+    """Count the headers among `again` that stand a second time in the same scope."""
     found = Counter[str]()
     open_scopes: list[tuple[int, set[str]]] = [(-1, set())]
     for k, line in enumerate(lines):

@@ -1,7 +1,7 @@
 """Chooses the reading of an edit that is most likely right, by the numbers that `training.fit_chooser` fitted.
 
-It knows names of features and numbers, but no text.  A first look scores each reading of an edit against all others.
-A second look compares the best two; its scores are the log-odds that each of them is right.
+It knows names of features and numbers, but no text.  A first look scores each reading of an edit against all others.  A
+second look compares the best two; its scores are the log-odds that each of the two is right.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ VERSION = 2
 RIVALS = ":rivals"
 """`NAME:rivals` is how far a feature exceeds its mean over the other readings; 0 if there is no other reading."""
 OTHER = ":other"
-"""`NAME:other` is how far a feature exceeds that of the other one of the best two; 0 if there is only one."""
+"""`NAME:other` is how far a feature exceeds its value in the other of the best two readings; 0 if there is only one."""
 LOOK = ("first", "lead", "n_readings")
-"""More inputs of the second look: the first look's score, its lead over the other one's, and the number of
-readings."""
+"""More inputs of the second look: the first look's score, how far it exceeds the other reading's score (the lead), and
+the number of readings."""
 UNSEEN, UNSEEN_CHANCE = "invisible", 0.8
-"""The highest chance of a reading that keeps other white space than the snippet shows: nobody sees what was meant."""
+"""The highest chance of a reading that keeps white space which differs from the snippet's, because nobody sees what was
+meant."""
 ALONE = 10.0
-"""The lead of the only reading."""
+"""The lead of a reading that is the only one."""
 
 Values = Mapping[str, float]
 Tree = float | tuple[int, float, Any, Any]
@@ -36,7 +37,7 @@ Tree = float | tuple[int, float, Any, Any]
 
 
 class Trees(NamedTuple):
-    """A sum of log-odds: `start` plus the value of the leaf that each tree leads to."""
+    """A sum of log-odds: `start` plus one leaf's value from each tree."""
 
     inputs: tuple[str, ...]
     start: float
@@ -71,7 +72,7 @@ class Chooser(NamedTuple):
     def rank(self, readings: Sequence[Values]) -> list[float]:
         """Return the score of each reading of an edit, given by its features.
 
-        The reading with the highest score is chosen, the first one of equals.  Its score is the log-odds that it is
+        The reading with the highest score is chosen; of equal ones, the first.  Its score is the log-odds that it is
         right.
 
         Raises:
@@ -83,8 +84,8 @@ class Chooser(NamedTuple):
         return look_again(scores, {at: self.second.of(row) for at, row in best_two(readings, scores).items()})
 
     def probabilities(self, readings: Sequence[Values], scores: Sequence[float]) -> list[float]:
-        """Return the chance that each reading is right.  No chance exceeds that of the best, and their sum is at most
-        1."""
+        """Return the chance that each reading is right.  No chance exceeds that of the best reading, and the sum is at
+        most 1."""
         at = best(scores)
         chance = logistic(scores[at])
         if readings[at].get(UNSEEN, 0.0) > 0:
@@ -99,12 +100,12 @@ def logistic(log_odds: float) -> float:
 
 
 def best(scores: Sequence[float]) -> int:
-    """Return the index of the highest score, the first one of equals."""
+    """Return the index of the highest score; of equal ones, the first."""
     return max(range(len(scores)), key=lambda i: scores[i])
 
 
 def beside_rivals(readings: Sequence[Values]) -> list[dict[str, float]]:
-    """Return the features of each reading of an edit, and how far each feature exceeds that of the other readings."""
+    """Return the features of each reading of an edit, and how far each exceeds its mean over the other readings."""
     n_others = len(readings) - 1
     sums = {name: math.fsum(reading[name] for reading in readings) for name in readings[0]}
     return [
@@ -127,7 +128,8 @@ def best_two(readings: Sequence[Values], scores: Sequence[float]) -> dict[int, d
 
 
 def look_again(scores: Sequence[float], second: Mapping[int, float]) -> list[float]:
-    """Return the second look's scores.  The scores of the other readings are moved below them by a common amount."""
+    """Return the second look's scores.  The scores of all other readings are lowered by a common amount, so that they
+    stay below these."""
     down = min(second.values()) - min(scores[at] for at in second)
     return [second.get(at, score + down) for at, score in enumerate(scores)]
 
@@ -175,7 +177,8 @@ def _number(value: float) -> float:
 
 @cache
 def load(features: frozenset[str] | None = None) -> Chooser:
-    """Return the model that comes with the package, for readings with `features`; None leaves them unchecked.
+    """Return the model that comes with the package, for readings with `features`; if it is None, the features are not
+    checked.
 
     Raises:
         ModelNotLoadable: the model is missing or unusable, or was fitted to other features.

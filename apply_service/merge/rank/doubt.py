@@ -1,10 +1,10 @@
 """Decides what happens to an answer that may be wrong.  All code that returns or writes an answer uses this policy.
 
-The chooser of readings counts how often a merge like this one is right.  From the threshold `apply` on, the answer has
-no doubt.  Below it, the verdict `doubt` says how sure the merge is, why it is not surer, and what the next reading
-would do instead.  This is a warning, and `--in-place` does not write such an answer unless told to.  Below `refuse` the
-answer is more likely wrong than right.  Then the verdict is an error, and a client that can't show verdicts gets it
-instead of a file.
+The chooser of readings estimates how often a merge like this one is right.  From the threshold `apply` on, the answer
+has no doubt.  Below it, the verdict `doubt` says how sure the merge is, why it is not surer, and what the next reading
+would do instead.  This is a warning, and `--in-place` does not write such an answer unless the user asks for it.  Below
+`refuse` the answer is more likely wrong than right.  In that case the verdict is an error, and a client that can't show
+verdicts gets it instead of a file.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from apply_service.text.lines import quote_lines
 from apply_service.types import DOUBT, Certainty, LineOp, Merge, OtherReading, Prediction, Severity, Verdict, keep_all
 
 MAX_RANGES = 3
-"""The most places of another reading that a verdict names, and the most reasons."""
+"""A verdict names at most this many places of another reading, and at most this many reasons."""
 MAX_READINGS = 5
-"""The most other readings that an answer lists."""
+"""An answer lists at most this many other readings."""
 LEAST_TOLD = 0.01
-"""The least chance of another reading that is listed."""
+"""Another reading is listed only if its chance is at least this."""
 
 
 def chance_of(prediction: Prediction, merged: str) -> float | None:
-    """Return the probability that `merged` is right, as the merger counted it.
+    """Return the probability that `merged` is right, as the merger estimated it.
 
-    None if it was not measured, or if a target wrote a text that is no reading of the edit.
+    The result is None if no probability was measured, or if a target (a model that writes the answer) wrote a text that
+    is not a reading of the edit.
     """
     if prediction.probability is None:
         return None
@@ -58,7 +59,7 @@ def chances_of_hunks(prediction: Prediction, merged: str, hunks: Sequence[tuple[
         place = {op.original_line: at for at, op in enumerate(other.ops) if op.kind == "keep"}
         n_lines = 1 + max((op.original_line for op in other.ops if op.original_line is not None), default=-1)
         for n, (a0, a1, b0, b1) in enumerate(hunks):
-            # It agrees if it keeps the lines around the hunk and has the same lines between them.
+            # A reading agrees if it keeps the lines around the hunk and has the same lines between them.
             start = -1 if a0 == 0 else place.get(a0 - 1)
             stop = len(other.ops) if a1 >= n_lines else place.get(a1)
             if start is not None and stop is not None:
@@ -68,10 +69,10 @@ def chances_of_hunks(prediction: Prediction, merged: str, hunks: Sequence[tuple[
 
 
 def chance_but_for_blanks(prediction: Prediction, merged: str) -> float:
-    """Return the probability that the lines of `merged`, which must be a reading, are right except for blank lines.
+    """Return the probability that the lines of `merged` are right except for blank lines.  `merged` must be a reading.
 
-    The probability of a reading with a risk is limited.  Readings that differ from it only in blank lines don't raise
-    it.
+    The probability of a reading with a risk is limited.  Readings that differ from such a reading only in blank lines
+    don't raise this limit.
     """
     chance = chance_of(prediction, merged) or 0.0
     this = next((one for one in prediction.readings if one.text == merged), None)
@@ -125,13 +126,13 @@ def find_doubt(
     others = other_readings(prediction, merged)[:1]
     said = [*(prediction.reasons[:MAX_RANGES] or [does])]
     said += [*(f"another reading would {other.difference}" for other in others), *what_to_show(this), sure]
-    is_refused = chance < thresholds.refuse and not is_by_model  # it is likelier if a model wrote it too
+    is_refused = chance < thresholds.refuse and not is_by_model  # a reading that a model wrote too is likelier
     question = f"Did you mean to {others[0].difference}?" if others else "Is this what you meant?"
     return Verdict(DOUBT, "error" if is_refused else "warning", "; ".join(said), question=question)
 
 
 def _doubt_of_instruction(original: str, merged: str) -> Verdict:
-    """Return the verdict on a text that a model wrote by itself: nobody counts how often such a text is right."""
+    """Return the verdict on a text that a model wrote by itself: nothing tells how often such a text is right."""
     if merged == original:
         return Verdict(DOUBT, "warning", "the model changed nothing; say what is to change in other words")
     own = _own_lines(Prediction(keep_all(original), (), Certainty.GUESS), merged)
@@ -149,7 +150,7 @@ def _own_lines(prediction: Prediction, merged: str) -> str:
 
 
 def what_to_show(ops: Sequence[LineOp]) -> list[str]:
-    """Return what a clearer snippet would show: the hidden line beside the first new lines that have one."""
+    """Return what a clearer snippet would show: the hidden line beside the first new lines that stand beside one."""
     for start, stop in Merge(ops).changed:
         new = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
         for side, beside in (("below", ops[stop:]), ("above", ops[:start][::-1])):
@@ -167,9 +168,10 @@ def reading_id(text: str) -> str:
 
 
 def other_readings(prediction: Prediction, merged: str, *, path: str | None = None) -> tuple[OtherReading, ...]:
-    """Return the readings with another text than `merged`, the likeliest first.
+    """Return the readings whose text is not `merged`, the likeliest first.
 
-    Empty if `merged` is no reading, or if no other reading is likely enough.  With a `path`, each has its diff.
+    The result is empty if `merged` is not a reading, or if no other reading is likely enough.  With a `path`, each
+    reading has its diff.
     """
     this = next((one.ops for one in prediction.readings if one.text == merged), None)
     if this is None:
@@ -188,8 +190,8 @@ def other_readings(prediction: Prediction, merged: str, *, path: str | None = No
 
 
 def all_readings(prediction: Prediction, original: str, *, path: str | None = None) -> tuple[OtherReading, ...]:
-    """Return the readings of an edit that gets no answer, in the order of their numbers, compared with the file.
-    With a `path`, each has its diff."""
+    """Return the readings of an edit that gets no answer, in the order of their numbers, compared with the file.  With
+    a `path`, each reading has its diff."""
     stay, first = keep_all(original), prediction.readings[:1]
     ids = [reading_id(one.text) for one in first] + [other.id for other in other_readings(prediction, prediction.text)]
     known = {reading_id(one.text): one for one in reversed(prediction.readings)}
@@ -202,7 +204,7 @@ def all_readings(prediction: Prediction, original: str, *, path: str | None = No
 
 
 def choose_reading(prediction: Prediction, wanted: str) -> Prediction:
-    """Return the prediction with the reading that has this id or number as its certain text.
+    """Return the prediction whose certain text is the reading with the id or number `wanted`.
 
     Number 1 is the likeliest reading.  The others follow in the order of `other_readings`.
 
@@ -224,7 +226,8 @@ def choose_reading(prediction: Prediction, wanted: str) -> Prediction:
 
 
 def how_sure(prediction: Prediction) -> tuple[str, str] | tuple[None, None]:
-    """Return how sure the merge is and how sure it must be not to be refused, in words.  None if nobody measured it."""
+    """Return, in words, how sure the merge is and how sure it must be so as not to be refused.  Both are None if no
+    probability was measured."""
     if prediction.probability is None:
         return None, None
     return in_words(prediction.probability), in_words(load().thresholds.refuse)
@@ -233,7 +236,7 @@ def how_sure(prediction: Prediction) -> tuple[str, str] | tuple[None, None]:
 def tell_difference(this: Sequence[LineOp], other: Sequence[LineOp]) -> str:
     """Return what another reading does and this one does not: "keep line 3 (`x = 1`) and leave out `x = 2`".
 
-    Lines are counted from 1.  "" if the two do the same.
+    Lines are counted from 1.  The result is "" if the two do the same.
     """
     lines = {op.original_line: op.text for op in this if op.original_line is not None}
     gone, gone_there = (

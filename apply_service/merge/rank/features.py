@@ -48,9 +48,9 @@ OTHERS = ("signed_context_exact", "signed_margin", "placed_agreement", "placed_m
 BESIDE = 8
 """A new line is compared with this many hidden lines on each side of its change."""
 SHOWN = 0.8
-"""The `substance` that a line needs before a second copy of it counts."""
+"""A second copy of a line counts only if the line has at least this `substance` (how much a line says)."""
 SCOPE = 60
-"""The key of a new line is searched in this many lines on each side of it."""
+"""The key of a new line is looked for in this many lines on each side of the line."""
 _KEY = re.compile(r"^[-\"']?\s*[\"']?([\w.@$-]{2,})[\"']?\??\s*[:=](?!=)")
 WAYS = {
     "double": re.compile('"'),
@@ -76,9 +76,9 @@ _DECLARED = re.compile(
 MAX_COMMON = 12
 """A word that occurs in more lines of the file than this says nothing about a place."""
 NEAR = 15
-"""The names of new lines are searched in this many operations on each side of their change."""
+"""The names of new lines are looked for in this many operations on each side of their change."""
 MAX_COPIED = 20
-"""Shown lines below a new one that are looked at as a part of it."""
+"""At most this many shown lines below a new line are looked at, because they may be a part of it."""
 UNANCHORED = 6.0
 """The `weakest_anchor` of new lines in a block without any line of the file."""
 Features = dict[str, float]
@@ -86,7 +86,7 @@ Features = dict[str, float]
 
 @dataclass(frozen=True)
 class SnippetFacts:
-    """How a snippet is written.  This is the same for all of its merges."""
+    """Facts about how a snippet is written.  They are the same for all of its merges."""
 
     reading: ReadSnippet
 
@@ -178,7 +178,8 @@ def features_of(facts: SnippetFacts, one: Proposal, n_readings: int) -> Features
 def _odd_steps(ops: Merge) -> int:
     """Return the number of lines that the reading puts below a line that does not fit their indentation.
 
-    Such a line is deeper than a line that opens nothing, or not deeper than a line that opens a scope.
+    The lines counted are deeper than a line above that opens nothing, or not deeper than a line above that opens a
+    scope.
     """
     n, above, is_new, at = 0, "", False, 0
     beside: list[int] = []
@@ -243,8 +244,9 @@ def _effects(facts: SnippetFacts, ops: Merge) -> Features:
 def _of_losses(facts: SnippetFacts, ops: Merge, pairs: Sequence[Pair], takes: Sequence[LineOp]) -> Features:
     """Return features of removed and replaced lines.
 
-    Two count removed lines without a new form: those between two shown lines of one block, and all others.  One counts
-    definitions called by their own replacement, and one counts headers that stand twice.
+    Two features count removed lines without a new form: one counts those between two shown lines of one block, and the
+    other counts the rest.  A third counts definitions that their own replacement calls, and a fourth counts headers
+    that stand twice.
     """
     block_of = {i: b for b, i in facts.reading.visible}
     renewed = {k for pair in pairs for k in pair.old}
@@ -272,7 +274,8 @@ def _of_losses(facts: SnippetFacts, ops: Merge, pairs: Sequence[Pair], takes: Se
 
 
 def _of_notes(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """Return features of what the reading does against the snippet's notes, and of unmarked lines that it hides."""
+    """Return features that count what the reading does contrary to the snippet's notes, and hidden lines without a
+    marker."""
     new_names = {header_name(op.text) for op in takes}
     gone_names = {header_name(op.text) for op in drops} - new_names
     blocks = facts.reading.snippet.blocks
@@ -315,7 +318,7 @@ def _ways(text: str) -> Counter[str]:
 
 
 def _of_runs(facts: SnippetFacts, ops: Merge) -> Features:
-    """Return the features of the runs of changes and of the hidden lines beside their open ends."""
+    """Return the features of the runs of changes, and of the hidden lines beside the runs' open ends."""
     names = ("runs", "inserting_runs", "gone_leads", "open_tops", "open_bottoms", "reflowed_runs", "edge_runs",
              "gone_leads_only", "open_definitions", "dead_code")  # fmt: skip
     found = dict.fromkeys(names, 0.0)
@@ -358,7 +361,7 @@ def _of_runs(facts: SnippetFacts, ops: Merge) -> Features:
 
 
 def _is_dead(ops: Merge, start: int, stop: int) -> bool:
-    """Tell whether a change makes a line unreachable, as a jump stands right above it at the same level."""
+    """Tell whether a change makes a line unreachable, because a jump stands right above it at the same level."""
     low = next((k for k in range(start - 1, -1, -1) if ops[k].kind != "drop" and ops[k].text.strip()), start)
     high = next((k for k in range(stop, len(ops)) if ops[k].kind != "drop" and ops[k].text.strip()), stop - 1)
     left = [op.text for op in ops[low : high + 1] if op.kind != "drop" and op.text.strip()]
@@ -370,16 +373,16 @@ def _is_dead(ops: Merge, start: int, stop: int) -> bool:
 
 
 def replaced_neighbour(ops: Merge) -> tuple[str, str] | None:
-    """Return a removed line and the new line in its place, if the two may be different entries; else None.
+    """Return a removed line and the new line in its place, if the two may be different entries; otherwise None.
 
-    They have the same form, and a hidden line stands beside the change.
+    The two lines have the same form, and a hidden line stands beside the change.
     """
     counts: Counter[str] = Counter()
     for start, stop in ops.changed:
         drops = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
         takes = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
         if drops and takes and are_other_entries(drops[0], takes[0]):
-            # On each side, look at the next line that is hidden, or shown and no mere bracket.
+            # On each side, look at the next line that is hidden, or that is shown and more than a bracket.
             counts = counts or Counter(op.text.strip() for op in ops if op.kind != "take")
             above = (ops[k].kind for k in range(start - 1, -1, -1) if says_something(ops[k]))
             says = (ops[k] for k in range(stop, len(ops)) if says_something(ops[k]))
@@ -392,7 +395,8 @@ def replaced_neighbour(ops: Merge) -> tuple[str, str] | None:
 def _is_copied(op: LineOp, header: str, counts: Mapping[str, int]) -> bool:
     """Tell whether a shown line may be a part of the new entry, and not of the old one that it replaces.
 
-    It stands inside the scope that the new line opens, or in the entry that it names, and the file has it twice.
+    Such a line stands inside the scope that the new line opens, or in the entry that the new line names, and the file
+    has it twice.
     """
     level = indent_of(header) - names_entry(header)
     return op.kind == "both" and indent_of(op.text) > level and counts[op.text.strip()] > 1
@@ -416,8 +420,8 @@ def declared(line: str) -> frozenset[str]:
 
 
 def _of_words(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """Return features of names: removed names that are still in use, names that nothing uses any more, names declared
-    twice, and how many names of a change's new lines are also in use near it."""
+    """Return features of names.  They count removed names that are still in use, names that nothing uses any more,
+    names declared twice, and names of a change's new lines that are also in use near the change."""
     gone = {op.original_line for op in drops}
     new = [words(op.text) for op in takes]
     defined = {name for op in takes for name in declared(op.text)}
@@ -475,7 +479,7 @@ def _of_new_lines(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], take
 
 
 def _in_new_definitions(facts: SnippetFacts, ops: Merge) -> Iterator[LineOp]:
-    """Yield the new lines inside new definitions.  It means nothing if these repeat lines of the file."""
+    """Yield the new lines inside new definitions.  If these lines repeat lines of the file, that means nothing."""
     for start, stop in ops.changed:
         new = [op for op in ops[start:stop] if op.kind == "take"]
         for span in new_definitions([op.text for op in new], facts.reading.names):
@@ -511,8 +515,8 @@ def _has_key(beside: Iterable[LineOp], key: str, indent: int) -> bool:
 def _of_gaps(facts: SnippetFacts, ops: Merge) -> Features:
     """Return features of the markers.
 
-    They count markers that stand for nothing, for lines outside their scope, or only for deeper lines, and markers
-    beside removed lines.
+    They count markers beside removed lines, and markers that stand for nothing, for lines outside their scope, or only
+    for deeper lines.
     """
     snippet = facts.reading.snippet
     found = dict.fromkeys(("empty_gaps", "leaving_gaps", "deeper_gaps", "cut_gaps"), 0.0)
@@ -545,8 +549,8 @@ def _of_gaps(facts: SnippetFacts, ops: Merge) -> Features:
 
 
 def _of_blocks(reading: ReadSnippet, ops: Merge) -> Features:
-    """Return features of the snippet's blocks: how rare their lines of the file are, if they change anything; and how
-    many shown lines the reading overrides although their block and the next one change nothing."""
+    """Return features of the snippet's blocks.  One is how rare the file's lines are that the changing blocks show.
+    Another is how many shown lines the reading overrides although their block and the next one change nothing."""
     block_of = {i: b for b, i in reading.visible}
     n_blocks = len(reading.snippet.blocks)
     changed, overridden = [False] * (n_blocks + 1), [0] * (n_blocks + 1)

@@ -12,24 +12,24 @@ from collections.abc import Sequence
 from apply_service.types import OtherReading
 
 MAX_SHOWN, MAX_EQUAL = 3, 5
-"""The most readings that are shown; and the most if they are about as likely as the first one."""
+"""At most this many readings are shown.  If readings are about as likely as the first one, the second number holds."""
 NEARLY = 0.9
-"""The share of the first one's chance from which on a reading is about as likely."""
+"""A reading is about as likely as the first if its chance is at least this share of the first reading's chance."""
 MAX_LINES, MAX_COLUMNS = 24, 200
-"""The most lines of a reading's diff that are shown, and the most characters of a line."""
+"""At most this many lines of a reading's diff are shown, and at most this many characters of a line."""
 MAX_SCOPE = 60
-"""The most characters that are shown of the line that opens a scope."""
+"""At most this many characters are shown of the line that opens a scope."""
 _HUNK = re.compile(r"^@@ -(\d+)[^\n]*\n", re.MULTILINE)
 
 
 def in_words(chance: float) -> str:
-    """Return the chance in words, such as `93% sure`; never 0%.  It is rounded down, so that it stays below a
-    threshold in words too."""
+    """Return the chance in words, such as `93% sure`; never 0%.  The chance is rounded down, so that a chance below a
+    threshold stays below it in words too."""
     return f"{min(99, max(1, int(100 * chance + 1e-9)))}% sure"
 
 
 def shown_readings(readings: Sequence[OtherReading]) -> Sequence[OtherReading]:
-    """Return the readings that a question shows.  `readings`: all of them, the answer's own first."""
+    """Return the readings that a question shows.  `readings`: all readings, the answer's own first."""
     n_equal = sum(one.probability >= NEARLY * readings[0].probability for one in readings)
     return readings[: max(MAX_SHOWN, min(n_equal, MAX_EQUAL))]
 
@@ -37,9 +37,9 @@ def shown_readings(readings: Sequence[OtherReading]) -> Sequence[OtherReading]:
 def short_diff(diff: str, original: str = "") -> list[str]:
     """Return the lines of a file's unified diff, without the names of the files.
 
-    Each hunk has one unchanged line around its changes, and names the line of `original` that opens the scope around
-    it, because equal places differ in nothing else.  Long lines are cut.  The last lines of a long diff are left out
-    and counted.
+    Each hunk has one unchanged line on each side of its changes.  It names the line of `original` that opens the scope
+    around it, because equal places differ in nothing else.  Long lines are cut.  The last lines of a long diff are left
+    out and counted.
     """
     shown: list[str] = []
     file = original.splitlines()

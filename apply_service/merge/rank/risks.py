@@ -1,7 +1,7 @@
 """Finds risks: reasons why a reading is less sure than its features say.
 
-They concern edits of which the chooser has seen too few, and facts that it does not see.  Each risk is a feature, and a
-reason in words.  This module knows finished merges, and what words say about them.
+Risks concern kinds of edits of which the chooser has seen too few, and facts that it does not see.  Each risk is a
+feature, and a reason in words.  This module knows finished merges, and what words say about them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NOT_TOLD = "the file has no line of the snippet, and nothing says where the code
 ORDER_IGNORED = "what the prose says to do could not be carried out"
 ORDER_DONE = "words, not code, say a part of the edit: where code goes or what is removed"
 UNSURE = 0.95
-"""The highest probability of a reading with one of SELDOM, or of one whose prose orders more than a place."""
+"""The highest probability of a reading with a risk in SELDOM, and of a reading whose prose orders more than a place."""
 RISKS = ("nowhere", "ordered", "replaces_beside", "loses_branch", "same_body", "may_leave", "ignored_note")
 """All risks.  Each is a feature."""
 SELDOM = frozenset(RISKS) - {"nowhere", "ordered"}
-"""Risks of which the chooser has seen too few edits, or of which more than one in a hundred was wrong."""
+"""Risks whose edits the chooser has seen too seldom, or of whose edits more than one in a hundred was wrong."""
 BESIDE = "which the snippet does not show, and may be meant to stand beside it"
 
 
@@ -39,11 +39,11 @@ class Said(NamedTuple):
     orders: bool = False
     """Whether the words say what to do with the code."""
     only_places: bool = True
-    """Whether they say no more than where it goes."""
+    """Whether the words say no more than where the code goes."""
     is_ignored: bool = False
-    """Whether the reading does not do what they order, or nothing can."""
+    """Whether the reading does not do what the words order, or nothing can do it."""
     leaves: str | None = None
-    """The name of something that may be removed, as they say, but stays."""
+    """The name of something that the words allow to remove, but that stays."""
     ignored_note: str | None = None
     """A comment that announces a removal, although the reading removes nothing there."""
 

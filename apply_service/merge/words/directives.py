@@ -1,7 +1,7 @@
 """Finds directives: comments of a snippet about where the code below goes, what it replaces, or what is removed.
 
-It tells them from comments that belong in the file.  For this it looks up whether the file has what they name; `sites`
-finds out where.
+It tells directives from comments that belong in the file.  For this it looks up whether the file has the things that
+the comments name; `sites` finds the place.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ MAX_TEXT = 400
 MAX_LINES = 6
 MIN_SCORE = 2.45
 MIN_AMONG_OTHERS = 1.7
-"""The least score of a comment in a snippet that has a sure directive."""
+"""In a snippet with a sure directive, another comment counts as a directive from this score on."""
 MIN_TOLD = 1.5
-"""The least score of a sentence to the merger, beside code that is new to the file."""
+"""The minimum score of a sentence that is addressed to the merger, beside code that is new to the file."""
 MAX_SOUGHT = 300_000
-"""The most directives times lines of the file: with more, no directive is carried out, as the search takes long."""
+"""Directives are carried out only if their number times the file's number of lines is at most this.  Otherwise the
+search would take too long."""
 
 _SIGNS = {
     "hash": re.compile(r"^\s*#+(?![!\[])\s*(?P<text>.*)$"),
@@ -62,7 +63,7 @@ _AGAIN = re.compile(
     re.IGNORECASE,
 )
 _SAME = re.compile(r"^(?:the )?same as\b", re.IGNORECASE)
-"""The words refer to the directive above; without one they mean nothing."""
+"""Words that refer to the directive above; without such a directive they mean nothing."""
 _DOCUMENTS = re.compile(r"^\s*(?:///|//!|/\*\*|\*)")
 _PERSONAL = re.compile(r"^(?:to-?do|fixme|xxx|hack|note|see)\b|\b(?:we|we've|our|us|you|i'm)\b", re.IGNORECASE)
 _HEAD = re.compile(r"^(?:in |on |under |inside )?(?:the )?[^\s:—]+(?: [^\s:—]+){0,3}?(?::| —| –) ", re.IGNORECASE)
@@ -92,13 +93,13 @@ class Directive(NamedTuple):
     lines: tuple[int, ...]
     """Update line numbers of the comment."""
     text: str
-    """Its words, without comment signs."""
+    """The comment's words, without comment signs."""
     block: tuple[int, ...]
-    """Update line numbers of the code, from its first to its last visible line; may be empty."""
+    """Update line numbers of the code, from its first to its last visible line.  It may be empty."""
 
 
 def comment_text(line: str, language: str | None) -> str | None:
-    """Return the words of a line that is only a comment; None for another line."""
+    """Return the words of a line that is only a comment; None for any other line."""
     if len(line) > MAX_TEXT:
         return None
     kinds = ("slash",) if language in _C_LIKE else _OF.get(language or "", tuple(_SIGNS))
@@ -128,7 +129,7 @@ def find_directives(
     orders = _orders(update, roles)
     others = [scores[i] for i, role in enumerate(roles) if role not in (*_NOTES, Role.DELETION)]
     if not orders and others and max(others) < MIN_SCORE:
-        # All are deletion notes between code, about the lines around them.
+        # All directives are deletion notes between code, and concern the lines around them.
         return []
     enough = MIN_SCORE if max(scores, default=0.0) < MIN_SCORE else MIN_AMONG_OTHERS
     found: list[range] = []
@@ -170,14 +171,14 @@ def find_directives(
 
 def _orders(update: Sequence[str], roles: Sequence[Role]) -> dict[int, str]:
     """Return the orders between fences, by line number.  An order above a part with a marker only tells what the part
-    shows, so it is left out."""
+    shows, so the order is left out."""
     found = {i: update[i].strip().rstrip(":*_") for i, role in enumerate(roles) if role is Role.ELSEWHERE}
     stops = [*found, len(update)][1:]
     return {i: text for (i, text), stop in zip(found.items(), stops, strict=True) if Role.MARKER not in roles[i:stop]}
 
 
 def _comment_texts(update: Sequence[str], language: str | None) -> list[str | None]:
-    """Return the words of each line that is a comment or a part of one; None for all other lines."""
+    """Return the words of each line that is a comment or part of a comment; None for all other lines."""
     texts: list[str | None] = []
     closing = ""
     for line in update:
@@ -224,7 +225,8 @@ def _joined(texts: Sequence[str]) -> str:
 
 
 def _completed(directives: Sequence[Directive]) -> list[Directive]:
-    """Return the directives, completed from those above: "same in save()", or a scope named once for several."""
+    """Return the directives, each completed from the directives above it: "same in save()", or a scope that is named
+    once for several directives."""
     found: list[Directive] = []
     scope: Directive | None = None
     is_used = False
@@ -250,13 +252,14 @@ def judge(text: str, lower: str, *, stands_free: bool, is_apart: bool = False, i
     """Return a score of how much a comment's words speak about the edit and about things in the file.
 
     `lower`: the file's text in lower case.  `stands_free`: no code stands right above.  `is_apart`: no line stands
-    right below.  `is_told`: the text is no comment, but a sentence to the merger.
+    right below.  `is_told`: the text is not a comment, but a sentence that is addressed to the merger.
     """
     text = _joined([text])
     words = read_words(text, lambda phrase: phrase.lower() in lower)
     does = words.replaces or words.deletes or words.inserts
     named = []
-    """Whether the file has each thing named: as written, up to dots or brackets, or by parts (`jobs.test.steps`)."""
+    """For each thing named, whether the file has it: as written, up to dots or brackets, or by parts
+    (`jobs.test.steps`)."""
     for mention in words.mentions:
         first = re.split(r"\.{3}|…|\(", mention.text.lower())[0].strip()
         parts = [part for part in re.split(r"\.|->|::|>|/", first) if part]

@@ -1,7 +1,7 @@
-"""Reads the words of a directive: which things they name, and how the code relates to each of them.
+"""Reads the words of a directive: which things the words name, and how the code relates to each thing.
 
 Things are names, quoted text, sorts of code, and edges.  The caller tells whether the file has a phrase; `outline`
-finds where it is.
+finds the phrase's place.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Relation(StrEnum):
 
 
 class Mention(NamedTuple):
-    """One thing named.  `kind`: code, words, sort, edge or line.  `sort`: the sort of code that the words call it."""
+    """One thing that is named.  `kind`: code, words, sort, edge or line.  `sort`: the sort of code that the words call
+    it."""
 
     text: str
     relation: Relation
@@ -58,12 +59,12 @@ class Words:
     """Whether only a signature, header or opening tag is shown."""
     keeps_rest: bool = False
     one_line: bool = False
-    """Whether it is about one line that is replaced."""
+    """Whether the directive is about one line that is replaced."""
     whole: bool = False
     body: bool = False
-    """Whether it replaces the body of the thing named."""
+    """Whether the code replaces the body of the thing named."""
     blank: bool | None = None
-    """Whether it asks for a blank line around the block, or for none; None if it says neither."""
+    """Whether the words ask for a blank line around the block (True) or for none (False); None if they say neither."""
     meta: int = 0
     """The number of words about the edit, not about the program."""
     unknown: int = 0
@@ -156,7 +157,7 @@ _STOP = _set(
     "gone away stay stays left keep please finally"
 )
 GENERAL = _STOP | _META | _ITEMS | _KINDS
-"""Words that name nothing: common words, and words for parts of any program."""
+"""Words that name nothing: common words, and words for parts that any program has."""
 SORTS = _set(
     "route endpoint command rule job option dependency package target const variable service button link column index "
     "helper util require include unused deprecated legacy obsolete"
@@ -174,12 +175,12 @@ class _WordReader:
         self.words = Words()
         self.relation = Relation.SUBJECT
         self.between = False
-        """Whether "between" was read, and its "and" was not."""
+        """Whether "between" was read, but not yet its "and"."""
         self.is_stretch = False
-        """Whether "from" was read, and "to" was not."""
+        """Whether "from" was read, but not yet "to"."""
         self.ordinal = self.count = 0
         self.clause = self.sentence = 0
-        """The numbers of the first mention of this clause, and of this sentence."""
+        """The number of the first mention in this clause, and of the first mention in this sentence."""
         self.verb = 0
         """Index after the token of the last verb."""
         self.stack: list[tuple[Relation, int]] = []
@@ -272,7 +273,7 @@ class _WordReader:
         self.ordinal = self.count = 0
 
     def connective(self, i: int, low: str) -> int:
-        """Return how many tokens a connective of several words takes; 0 if there is none."""
+        """Return how many tokens a connective of several words at token `i` takes; 0 if there is none."""
         one = self.low(i + 1)
         for relation, said in _JOINED:
             if [self.low(k) for k in range(i, i + len(said))] == said:
@@ -293,7 +294,7 @@ class _WordReader:
         return 0
 
     def small_word(self, i: int, low: str) -> bool:
-        """Apply a common word's meaning, and tell whether the word is one.
+        """Apply a common word's meaning, and tell whether the word is a common word.
 
         This function is longer than 60 lines because it is a list of decisions in a fixed order.
         """
@@ -373,7 +374,7 @@ class _WordReader:
         return True
 
     def is_of_file(self, i: int) -> bool:
-        """Tell whether the words from token `i` on are "of the file", and not "near the end of the file"."""
+        """Tell whether the words from token `i` on are "of the file", but not as in "near the end of the file"."""
         said = [self.low(k) for k in range(i, i + 3)]
         if {"near", "toward", "towards"} & {self.low(k) for k in range(max(0, i - 4), i)}:
             return False

@@ -18,10 +18,10 @@ from apply_service.text.paths import is_path, is_same_file
 from apply_service.types import LineOp
 
 SLACK = 1.0
-"""How much worse than the best place the changed place may agree with the words."""
+"""How much worse the changed place may agree with the words than the best place does."""
 
 MIN_KNOWN = 6
-"""The least number of letters and digits of a line of code that can show a place."""
+"""A line of code can show a place only if it has at least this many letters and digits."""
 
 
 def find_orders(
@@ -33,7 +33,8 @@ def find_orders(
     path: str | None,
     instruction: str = "",
 ) -> list[Order]:
-    """Return the orders between the fences of the update, or else the one in the instruction, about the whole snippet.
+    """Return the orders between the fences of the update.  If there are none, return the instruction's order about the
+    whole snippet.
 
     A snippet with markers shows its place itself.  An order to replace the file itself says nothing about a place.
     """
@@ -70,18 +71,18 @@ class Order:
         self._search = Search(FileOutline(original, language), directive, update)
         finder, words = self._search.finder, self._search.words
         self.named = [m for m in finder.spans if m.relation in (Relation.TARGET, Relation.GONE)]
-        """The things that it removes or replaces."""
+        """The things that the order removes or replaces."""
         is_found = any(map(finder.spans.get, self.named))
         self.is_unclear = (words.replaces or words.deletes) and bool(self.named) and not is_found
         self.is_unclear = self.is_unclear or (words.body and not self._search.bodies)
-        """Whether it concerns something that the file does not have."""
+        """Whether the order concerns something that the file does not have."""
         self.says_nothing = words.inserts and not (any(finder.spans.values()) or finder.edges)
-        """Whether it names no place and nothing that the file has ("Add a check:")."""
+        """Whether the order names no place and nothing that the file has ("Add a check:")."""
         edges = {line.strip() for line in (*self._search.solid[:1], *self._search.solid[-1:])}
         says = {text for text in edges if sum(map(str.isalnum, text)) >= MIN_KNOWN}
         is_loose = not any(line.strip() in says for line in original)
         self.only_places = words.inserts and not (words.replaces or words.deletes) and is_loose
-        """Whether it says only where the code goes, and no line of the code shows that."""
+        """Whether the order says only where the code goes, and no line of the code shows the place."""
         ranked = [] if self.is_unclear else self._search.ranked()
         self._wanted = self._search.agree(ranked[0][1])[0] - SLACK if ranked else None
         sites = [site for score, site, _ in ranked if score >= ranked[0][0] - SLACK]

@@ -40,15 +40,15 @@ _BEGINS = {
     "constructor": r"(?:async )?(?:def __init__|constructor\b)",
     "loop": r"(?:(?:async |await )?for(?:each)?|while|loop|until|do)\b|.{1,80}\.(?:forEach|each)\b",
 }
-"""How lines of a sort begin, if not with the sort's own name."""
+"""How lines of a sort of code begin, if they do not begin with the sort's own name."""
 _DECLARED = r"(?:(?:const|let|var|val|type|final|static|export|default|self\.|this\.)\s*)*"
 MAX_LINE = 2000
 MAX_SPANS = 10
 MAX_STATEMENT = 30
-"""The most lines of a statement that the words may quote in part."""
+"""Words may quote a statement in part only if it has at most this many lines."""
 _LAST_COMMA = re.compile(r",([\])}])")
 MAX_LINES = 200
-"""The most lines with a mention that are looked at."""
+"""At most this many lines with a mention are looked at."""
 
 
 class FileOutline:
@@ -71,7 +71,7 @@ class FileOutline:
     # -- lines -----------------------------------------------------------------------------------------------------
     @cached_property
     def indents(self) -> list[int]:
-        """The columns before the first character of each line; a large number for a blank line."""
+        """The number of columns before the first character of each line; a large number for a blank line."""
         return [indent_of(line) if line.strip() else 1000 for line in self.lines]
 
     @cached_property
@@ -92,7 +92,7 @@ class FileOutline:
 
     @cached_property
     def solid_from(self) -> list[int]:
-        """The first line with text from each line (and from the end) on."""
+        """For each line (and for the end), the first line with text from there on."""
         found = [len(self.lines)]
         for j in range(len(self.lines) - 1, -1, -1):
             found.append(j if self.lines[j].strip() else found[-1])
@@ -123,7 +123,7 @@ class FileOutline:
         return levels
 
     def lines_with(self, phrase: str) -> Iterator[int]:
-        """Yield the lines that have a phrase as whole words, in upper or lower case."""
+        """Yield the lines that have a phrase as whole words, regardless of upper and lower case."""
         wanted = " ".join(phrase.lower().split())
         at = 0
         while wanted and (at := self.text.find(wanted, at)) >= 0:
@@ -148,7 +148,7 @@ class FileOutline:
         return self._at_line.get(line)
 
     def scopes_named(self, name: str) -> list[Scope]:
-        """Return the scopes with that name: in the same upper and lower case, or else in any."""
+        """Return the scopes with that name in the same upper and lower case, or else in any case."""
         same = [scope for scope in self.scopes if scope.name == name]
         return same or [scope for scope in self.scopes if scope.name.lower() == name.lower()]
 
@@ -244,7 +244,7 @@ class FileOutline:
 
     @cached_property
     def last_import(self) -> int:
-        """One past the last import at the top; 0 if there is none."""
+        """One past the line of the last import at the top; 0 if there is none."""
         found = 0
         for j, line in enumerate(self.lines):
             if is_import(line) and indent_of(line) == 0:
@@ -259,7 +259,8 @@ def _is_word(sign: str) -> bool:
 
 
 class MentionPlace(NamedTuple):
-    """A place that a mention may mean: its line, the unit it opens or stands in, and how well it fits."""
+    """A place that a mention may mean: its line, the unit that the line opens or stands in, and how well the place
+    fits."""
 
     line: int
     start: int
@@ -317,7 +318,8 @@ class Finder:
                 spans = [s for s in spans if s.quality > 0.65]
             spans = sorted(spans, key=lambda span: -span.quality)[:most]
         if mention.ordinal and len(spans) > 1:
-            # The mention's number picks one place; the others stay possible, as it may have been counted differently.
+            # The mention's number picks one place.  The others stay possible, because the author may have counted
+            # differently.
             spans = sorted(spans, key=lambda span: span.line)
             k = mention.ordinal - 1 if mention.ordinal > 0 else len(spans) - 1
             spans = [s._replace(quality=s.quality * (1.0 if i == k else 0.7)) for i, s in enumerate(spans)]
@@ -352,7 +354,7 @@ class Finder:
         is_path = re.search(r"\w(?:\.|->|::| > |/)\w", plain) is not None
         is_name = _PATH.fullmatch(plain) is not None
         if is_path and (not found or (is_name and not any(plain in layout.lines[j] for j in found))):
-            # This is a path: each name is looked for inside the thing that the previous name means.
+            # The text is a path: each name is looked for inside the thing that the previous name means.
             low, high, last = 0, len(layout.lines), None
             for name in _PATH_SIGN.split(plain):
                 inside = [self.span(j, self._prominence(j, name)) for j in layout.lines_with(name) if low <= j < high]
@@ -365,7 +367,7 @@ class Finder:
         return list(found.values())
 
     def _statements_with(self, parts: Sequence[str]) -> Iterator[int]:
-        """Yield the first lines of statements of several lines that have all parts, ignoring white space."""
+        """Yield the first line of each statement of several lines that has all parts, ignoring white space."""
         first = parts[0].split()[0]
         squeezed = ["".join(part.split()) for part in parts]
         for j, line in enumerate(self.layout.lines):
@@ -377,8 +379,8 @@ class Finder:
                     yield j
 
     def _prominence(self, line: int, text: str) -> float:
-        """Return how well a line fits the words: it declares them, equals them, begins with them, or only contains
-        them."""
+        """Return how well a line fits the words.  From best to worst, it declares them, equals them, begins with them,
+        or only contains them."""
         written = self.layout.lines[line].strip()
         name = header_name(self.layout.lines[line])
         if name is not None and name.lower() == text.lower():
@@ -427,7 +429,7 @@ class Finder:
 
     @cached_property
     def is_stretch(self) -> bool:
-        """Whether the words tell the beginning and the end of a stretch that is replaced or removed."""
+        """Whether the words name the beginning and the end of a stretch that is replaced or removed."""
         has_end = bool(self.by_relation(Relation.UNTIL, Relation.SHORT_OF))
         return has_end and bool(self.by_relation(Relation.TARGET, Relation.GONE))
 
@@ -451,8 +453,8 @@ class Finder:
         return list(dict.fromkeys([*starts, *around]))
 
     def worth(self, relation: Relation, span: MentionPlace) -> dict[int, float]:
-        """Return how well each place after (or before) a span agrees with the relation.  The key is the first line with
-        text from that place on."""
+        """Return how well each place after (or before) a span agrees with the relation.  A place's key is the first
+        line with text from the place on."""
         key = (relation, span.start, span.line)
         if key not in self._worths:
             layout, found = self.layout, self._worths.setdefault(key, {})

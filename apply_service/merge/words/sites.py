@@ -1,9 +1,9 @@
 """Finds where the code of a directive goes: it scores candidate sites by how well they agree with the words.
 
 The code of a directive is called its block.  `Search` proposes insertions, replacements and deletions near the things
-that the words name, and scores them.  It writes the best ones: without lines that are there already, re-indented, and
-with blank lines as around it.  `place` returns the best ways to carry out one directive.  `merge_placed` returns merges
-of whole snippets that consist of directives.
+that the words name, and scores them.  It writes the best sites: the block is re-indented, lines that are already there
+are left out, and the usual blank lines are added.  `place` returns the best ways to carry out one directive.
+`merge_placed` returns merges of whole snippets that consist of directives.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ from apply_service.text.markers import Role, classify
 from apply_service.types import LineOp
 
 MAX_WEIGHED = 60
-"""The most candidates that are scored in full; they are those that agree best with the words."""
+"""At most this many candidates are scored in full: those that agree best with the words."""
 MAX_WRITTEN = 20
 MAX_PLACED = 4
 MIN_SCORE = 2.0
 IMPORT_SCORE = 2 * MIN_SCORE
 MAX_COMPARED = 1500
-"""The most characters of a text that is compared with another."""
+"""Only this many first characters of each text are compared."""
 MAX_COUNTED = 400
-"""The most lines of a site that is compared with the block without the lines that the words remove."""
+"""If a site has fewer lines than this, the block is compared with the site without the lines that the words remove."""
 MAX_BETWEEN = 4
-"""The most lines between two things that are replaced together."""
+"""Two things are replaced together only if at most this many lines lie between them."""
 MAX_SAID = 60
-"""The most characters of a directive that a reason quotes."""
+"""A reason quotes at most this many characters of a directive."""
 MIN_ALIKE = 0.7
-"""The least `likeness` of lines that a block may replace, if words only put it beside something."""
+"""If words only put a block beside something, it may replace lines only if their `likeness` to it is at least this."""
 MAX_REPEATED = 8
-"""The most lines of a block that may be at its place already."""
+"""At most this many lines of a block may already be at its place."""
 WEIGHTS = {
     Relation.TARGET: 3.0, Relation.GONE: 2.0, Relation.AFTER: 3.0, Relation.BEFORE: 3.0, Relation.WITHIN: 2.0,
     Relation.UNTIL: 2.0, Relation.SHORT_OF: 2.0,
 }  # fmt: skip
 LESS_INSIDE = 0.05
 SURELY_NAMED = 0.8
-"""The least quality of a place that a mention surely means."""
+"""A mention surely means a place if the place's quality is at least this."""
 BODY_WORTH = 4.0
-"""How much higher a replaced whole body scores than a part of it."""
+"""How much higher replacing a whole body scores than replacing a part of it."""
 _BESIDE = (Relation.AFTER, Relation.BEFORE)
 _LABEL = re.compile(r"""\s*(?:[-*]\s+)?["']?(?P<name>[\w.$@-]{2,80})["']?\s{0,8}[:=(]""")
 _OPEN_TAG = re.compile(r"\s*<(?!(?:meta|link|img|br|hr|input|source)\b)[A-Za-z][^<>]{0,400}(?<!/)>$")
@@ -100,10 +100,10 @@ class Placed(NamedTuple):
     """How well the place agrees with the words."""
     reason: str
     margin: float = 0.0
-    """How far its score exceeds that of the next place."""
+    """How far the place's score exceeds the score of the next place."""
     variants: tuple[tuple[int, int, Lines], ...] = ()
-    """Other ways to write it, as start, end and lines: an insertion with other blank lines around it, or a replacement
-    with its own indentation."""
+    """Other ways to write the change, as start, end and lines: an insertion with different blank lines around it, or a
+    replacement that keeps its own indentation."""
 
 
 def label(line: str) -> str | None:
@@ -132,7 +132,8 @@ class Search:
         told = self.finder.by_relation(Relation.TARGET, Relation.GONE)
         is_beside = bool(self.finder.by_relation(*_BESIDE))
         self.only_inserts = is_beside and not (self.words.replaces or self.words.deletes or told)
-        """Whether the words name only a neighbour of the block.  The block may then replace only lines much like it."""
+        """Whether the words name only a neighbour of the block.  In that case the block may replace only lines that are
+        much like it."""
         behind = update[directive.block[-1] + 1 :] if directive.block else []
         self.ends_blank = len(behind) > 1 and not any(map(str.strip, behind))
         """Whether the snippet ends with several blank lines after the block."""
@@ -141,11 +142,11 @@ class Search:
         """The blank line after the block, if it has white space of its own.  Such a line is shown on purpose."""
 
     def ranked(self) -> list[tuple[float, Site, float]]:
-        """Return the candidates, the best first: score, site, and how well the site agrees with the words."""
+        """Return the candidates, the best first, as score, site, and how well the site agrees with the words."""
         imports = range(self.layout.last_import if len(self.solid) == 1 and is_import(self.solid[0]) else 0)
         if known := [Site(j, j + 1) for j in imports if imports_more(self.lines[j], self.solid[0])]:
-            # A new import that repeats an import of the file with more names replaces it, whatever place the words
-            # name.
+            # If a new import repeats an import of the file and has more names, it replaces that import, whatever place
+            # the words name.
             return [(IMPORT_SCORE, site, 1.0) for site in known]
         sites = {site for site in self.candidates() if site.start <= site.end}
         agreeing = sorted(((*self.agree(site), site) for site in sites), key=lambda item: (-item[0], item[2]))
@@ -170,14 +171,15 @@ class Search:
         return found
 
     def candidates(self) -> Iterator[Site]:
-        """Yield sites at and beside the things named, and at lines like the block, unscored and with repetitions."""
+        """Yield sites at and beside the things named, and at lines similar to the block.  The sites are unscored and
+        may repeat."""
         finder, layout, lines = self.finder, self.layout, self.lines
         targets, gone = finder.by_relation(Relation.TARGET), finder.by_relation(Relation.GONE)
         anchors = {relation: finder.by_relation(relation) for relation in _BESIDE}
         behind = [at for span in anchors[Relation.AFTER] for at in finder.after(span)]
         ahead = [at for span in anchors[Relation.BEFORE] for at in finder.before(span)]
         like: list[int] = []
-        """Lines like the block's first line, in the named scopes or else in the whole file."""
+        """Lines similar to the block's first line, in the named scopes or else in the whole file."""
         if self.solid:
             points = [*behind, *ahead, *((layout.end, 0) if finder.edges else ())]
             for _, start, end, _ in finder.regions:
@@ -207,7 +209,7 @@ class Search:
                 first -= 1
             yield from (Site(above - 1, above), Site(first, above))
         for line in like if len(self.solid) > 1 else ():
-            # The site ends with the line that is most like the block's last line.
+            # The site ends with the line that is most similar to the block's last line.
             reach = range(line + 1, min(len(lines), line + 3 * len(self.block) + 20))
             yield from (Site(line, last + 1) for last in self.most_like(self.solid[-1], reach, 3))
         yield from self.bodies
@@ -267,7 +269,7 @@ class Search:
             yield Site(start, line)
 
     def most_like(self, text: str, within: Iterable[int], at_most: int) -> list[int]:
-        """Return the lines that are most like a text, the likest first."""
+        """Return the lines that are most similar to a text, the most similar first."""
         wanted, name = text.strip()[:200], label(text)
         ranked = []
         for j in within:
@@ -280,8 +282,8 @@ class Search:
 
     # -- agreement with the words ----------------------------------------------------------------------------------
     def agree(self, site: Site) -> tuple[float, float]:
-        """Return a score of how well a site agrees with the words, and the plain sum of its agreements with the
-        mentions."""
+        """Return two numbers: a score of how well a site agrees with the words, and the plain sum of its agreements
+        with the mentions."""
         finder, words, is_insert = self.finder, self.words, site.start == site.end
         total = agreed = 0.0
         for mention, spans in finder.spans.items():
@@ -331,8 +333,8 @@ class Search:
             ends_at = self.layout.solid_from[site.end]
             return max(s.quality * (site.start < s.line and ends_at in (s.start, s.line)) for s in spans)
         if relation in _BESIDE:
-            # It is 1 if only blank lines separate the site from the thing, and little if the site is just on the right
-            # side.
+            # The agreement is 1 if only blank lines separate the site from the thing, and small if the site is merely
+            # on the right side.
             is_after = relation is Relation.AFTER
             at = self.layout.solid_from[site.start if is_after else site.end]
             for span in spans:
@@ -349,7 +351,7 @@ class Search:
             elif self.finder.is_stretch and relation is Relation.TARGET and not starts_here:
                 worth = 0.5
             else:
-                # A thing that is removed without new code is removed whole.
+                # If there is no new code, a thing is removed as a whole.
                 ends = (span.end,) if not self.solid else (span.end, span.line + 1)
                 worth = 1.1 if starts_here and site.end in ends else 1.0
             found.append(worth * span.quality)
@@ -364,7 +366,7 @@ class Search:
         best = 0.0
         if span.end > span.line + 1 and span.start <= site.start and site.end <= span.end:
             best = 1.0 if not is_insert or site.start > span.line else 0.0
-            # Additions to a thing go to its end.
+            # Additions to a thing go to the end of the thing.
             body_end = self.layout.body(span.start, span.end)[1]
             is_early = is_insert and is_definition(self.key) and self.layout.before_blanks(site.start) != body_end
             best -= LESS_INSIDE * is_early * best
@@ -415,7 +417,7 @@ class Search:
         if not self.solid:
             start, end = layout.unit(self.first_of(site))
             return total + 0.3 * (site == (layout.lead(start), end))
-        # If a block ends with a header, its body must be the old one, or the lines below.
+        # If a block ends with a header, the header's body must be the old body, or the lines below.
         ending = self.solid[-1].strip()
         opens = _OPEN_TAG.match(ending) is not None or ending.endswith(("{", "(", "["))
         opens = opens or (ending.endswith(":") and layout.language in ("python", None, "yaml"))
@@ -470,14 +472,14 @@ class Search:
 
     # -- writing ---------------------------------------------------------------------------------------------------
     def write(self, start: int, end: int, *, gaps: str = "", is_shifted: bool = True) -> tuple[int, int, Lines]:
-        """Return the change at a site as start, end and lines, without lines that are there already.
+        """Return the change at a site as start, end and lines, without lines that are already there.
 
-        `gaps`: as in `with_gaps`.  Lines that are not `is_shifted` keep their own indentation.
+        `gaps`: as in `with_gaps`.  Without `is_shifted`, the lines keep their own indentation.
         """
         layout, lines = self.layout, self.lines
         above, below = layout.before_blanks(start), layout.solid_from[end]
         if not self.solid:
-            # One of the two runs of blank lines around deleted lines goes with them.
+            # Of the two runs of blank lines around deleted lines, one is deleted too.
             if below == len(lines) or (above < start and below - end > start - above):
                 return above, end, ()
             takes_below = (above < start and below > end) or start == 0 or (below > end and layout.opens(start - 1))
@@ -515,11 +517,11 @@ class Search:
             yield self.write(*site, is_shifted=False)
 
     def level_at(self, at: int, own: int) -> int:
-        """Return the indentation of an insertion: its own if it fits there, or else that of the thing that the words
-        name."""
+        """Return the indentation of an insertion: its own if that fits there, or else the indentation of the thing that
+        the words name."""
         levels, below = self.layout.levels(at), self.layout.solid_from[at]
         if below < len(self.lines) and is_closer(self.lines[below]) and not is_closer(self.solid[0]):
-            # A line above a closing bracket is inside, so it is deeper.
+            # A line above a closing bracket is inside the brackets, so it is deeper.
             levels = {level for level in levels if level > indent_of(self.lines[below])} or levels
         named = self.finder.by_relation(*_BESIDE)
         least = min(SURELY_NAMED, max((s.quality for s in named), default=0.0))
@@ -532,10 +534,10 @@ class Search:
         return next(wanted, max(levels, default=own))
 
     def with_gaps(self, at: int, new: Sequence[tuple[int | None, str]], *, gaps: str = "") -> tuple[int, int, Lines]:
-        """Return an insertion with blank lines around it, as its neighbours have them.
+        """Return an insertion with as many blank lines around it as its neighbours have.
 
-        `gaps`: "other" adds a blank line if the neighbours have none, and adds none if they have some; "both" adds one
-        on both sides.
+        `gaps`: "other" adds a blank line if and only if the neighbours have none; "both" adds a blank line on both
+        sides.
         """
         layout, blank = self.layout, (None, "")
         above, below = layout.before_blanks(at), layout.solid_from[at]
@@ -571,7 +573,7 @@ class Search:
         return place, place, (*[blank] * max(before - gap, 0), *new, *[blank] * max(after - left, 0))
 
     def gap(self, above: int, below: int, first: str) -> int:
-        """Return the number of blank lines between the block and its neighbours.  `first`: its first line as
+        """Return the number of blank lines between the block and its neighbours.  `first`: the block's first line as
         written."""
         layout, lines, level = self.layout, self.lines, indent_of(first)
         there = below - above if above and below < len(lines) else 0
@@ -598,7 +600,8 @@ class Search:
         if not is_long and (is_import(first) or not is_definition(first)):
             ends_file = below == len(lines) and above > 0 and not is_import(first)
             return int(ends_file and (is_closer(lines[above - 1]) or indent_of(lines[above - 1]) > level))
-        # Use the gaps of the nearest units at this level: above (unless it is the first in its scope) and below.
+        # Use the gaps of the nearest units at this level: the one above (unless it is the first in its scope) and the
+        # one below.
         near = []
         j = above - 1
         while j >= 0 and indent_of(lines[j]) > level:
@@ -642,7 +645,8 @@ def merge_placed(
 ) -> list[tuple[list[Placed], tuple[LineOp, ...]]]:
     """Return merges of a snippet that consists of directives and their code, the best first.
 
-    Empty if there is other code.  Then follow variants of the best merge, each with one part written differently.
+    The list is empty if there is other code.  At its end are variants of the best merge, each with one part written
+    differently.
     """
     directives = find_directives(original, update, language=language, path=path)
     roles = classify(update, original, language=language, path=path)

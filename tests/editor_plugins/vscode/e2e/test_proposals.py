@@ -69,20 +69,20 @@ def test_what_is_typed_after_the_answer_is_merged_before_it_is_accepted(editor: 
     editor.open("stale.py", ORIGINAL)
     editor.apply(UPDATE)
     editor.wait_for_status("3 hunks")
-    editor.type("# typed\n")
+    editor.type("#typed")
     editor.wait_for_status("document changed")
     assert "must be positive" not in editor.drawn_beside()
     editor.press("Control+z")
     editor.wait_for_status("3 hunks")
-    editor.type("# typed\n")
+    editor.type("#typed")
     editor.wait_for_status("document changed")
     editor.press("Control+Shift+Enter")
     editor.wait_for_note("and the edit was merged with the change")
     editor.wait_for_status("3 hunks")
-    assert editor.save("stale.py") == b"# typed\n" + ORIGINAL
+    assert editor.save("stale.py") == b"#typed" + ORIGINAL
     editor.press("Control+Shift+Enter")
     editor.wait_for_status("ready")
-    assert editor.save("stale.py") == b"# typed\n" + MERGED
+    assert editor.save("stale.py") == b"#typed" + MERGED
 
 
 def test_one_hunk_accepted_and_another_rejected_by_keys(editor: Editor) -> None:
