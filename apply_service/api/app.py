@@ -33,12 +33,13 @@ from apply_service.service import Service
 from apply_service.settings import Settings
 
 DIALECTS = (native, openai, code_apply, responses)
-"""The modules of the dialects.  Each has its routes (`router`), and the form of errors at its paths (`ERRORS`)."""
+"""The modules of the dialects.  Each module has its routes (`router`), and the form of errors at its paths
+(`ERRORS`)."""
 SHAPES: dict[str, ErrorShape] = {start: shape for dialect in DIALECTS for start, shape in dialect.ERRORS.items()}
 
 
 def shape_at(path: str) -> ErrorShape:
-    """Return the form of errors at a path.  It is that of the dialect with the longest matching path prefix."""
+    """Return the form of errors at a path: the form that belongs to the longest matching path prefix of any dialect."""
     return SHAPES.get(max(filter(path.startswith, SHAPES), key=len, default=""), NATIVE)
 
 
@@ -142,7 +143,8 @@ async def readyz(request: Request) -> Readiness:
 
 
 def public_name(model: str) -> str:
-    """Return the part of a model's name that anyone may see: without folders, as it may be a path on this machine."""
+    """Return the part of a model's name that anyone may see.  Folders are left out, because the name may be a path on
+    this machine."""
     return PureWindowsPath(model).name or "model"
 
 

@@ -1,12 +1,13 @@
-"""Edits several files in one request: the service answers edits together, or a program applies one patch alone.
+"""Edits several files in one request: the service applies the edits together, or a program applies one patch without a
+model.
 
 Edits are submitted at once, so that they share the engine's passes.  If the queue does not have room for all, the rest
 wait here until the first ones end.
 
 A unified diff or V4A patch tells what happens to files as a whole (`formats.patch`).  In a reply of another format,
-each file that it names has its own part, which is applied as in a request of its own.  A file whose part does not
-surely fit fails with the anchor that was not found.  No model is asked; to let one decide, send the patch as the
-`update` of an edit.
+each file that the reply names has its own part, which is applied as in a request of its own.  If a part does not surely
+fit, its file fails, and the error gives the anchor that was not found.  No model is asked; to let a model decide, send
+the patch as the `update` of an edit.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
 
     Raises:
         MalformedEdit: the patch is not readable or names no file, or a file begins with two byte-order marks.
-        InvalidField: a file is there twice, or `on_verdict` names an unknown check.
+        InvalidField: a file is given twice, or `on_verdict` names an unknown check.
         NulByte: the patch or a file holds a NUL character.
     """
     refuse_unknown_checks(request.on_verdict)
@@ -75,8 +76,8 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
 
 # -- a reply: each file by itself --------------------------------------------------------------------------------------
 def _parts(request: PatchRequest, reply: FoundEdit) -> dict[str, str]:
-    """Return the text to read for each file that a reply is for, by the caller's names.  If the reply names no file,
-    it is for the only one.  Raises MalformedEdit if it names none and there are several."""
+    """Return the part of a reply for each file that the reply is for, by the caller's names.  If the reply names no
+    file, it is for the only file.  Raises MalformedEdit if the reply names no file and there are several."""
     known = [source.path for source in request.files]
     named = reply.parts or dict.fromkeys(named_files(normalise(request.patch), known), request.patch)
     if not named and len(known) == 1:
@@ -106,7 +107,7 @@ def _request_of(path: str | None, before: PatchSource | None, update: str) -> Ap
 
 # -- a patch -----------------------------------------------------------------------------------------------------------
 def _check(patched: PatchedFile, before: PatchSource | None, request: PatchRequest, reply: FoundEdit) -> BatchItem:
-    """Return the file's item, with the answer that the pipeline makes of any text that a program has determined."""
+    """Return the file's item, with the answer that the pipeline makes whenever a program has determined the text."""
     path, source, mode = patched.path, patched.source, patched.change.new_mode
     item = BatchItem(path or source, patched.action, "ok", source=source, new_mode=mode)
     try:
@@ -148,7 +149,7 @@ async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: Ba
 
     Raises:
         InvalidField: there is no edit, two are of the same file, or `on_verdict` names an unknown check.
-        Overloaded, NotReady: the service takes none of them now.
+        Overloaded, NotReady: the service takes none of the edits now.
     """
     refuse_same_paths([request.path for request in requests])
     for request in requests:
@@ -202,8 +203,8 @@ async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[App
 
 
 def share_deadline(requests: Sequence[ApplyRequest], default_s: float, longest_s: float) -> list[ApplyRequest]:
-    """Return the edits; those without a deadline get one that lets them wait for each other.  A deadline counts from
-    admission, and all are admitted at once."""
+    """Return the edits.  Edits without a deadline get one that lets them wait for each other, because a deadline counts
+    from admission and all edits are admitted at once."""
     shared_s = min(longest_s, default_s * len(requests))
     return [replace(request, timeout_s=shared_s) if request.timeout_s is None else request for request in requests]
 
