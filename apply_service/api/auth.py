@@ -70,7 +70,7 @@ class AuthMiddleware:
         with self._keys.in_use(call.key, call.revoke):
             try:
                 async with asyncio.timeout(None) as cut:
-                    call.on_revoked = lambda _: cut.reschedule(0)  # layers below replace it if they can end better
+                    call.on_revoked = lambda _: cut.reschedule(0)  # layers below may replace it by a better end
                     await self._app(scope, receive, send)
             except TimeoutError:
                 call.refuse_revoked()

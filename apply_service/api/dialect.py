@@ -67,8 +67,9 @@ async def read_call(request: Request, parse: Callable[[bytes], T]) -> T:
 
     Raises:
         UnsupportedMediaType: the body is not declared as JSON (which a web page can't send to other origins), or is
-            compressed.  TooLarge: the body has more than `max_body_bytes`.  Cancelled: the client went away while
-            sending.
+            compressed.
+        TooLarge: the body has more than `max_body_bytes`.
+        Cancelled: the client went away while sending.
         ApplyError: the errors of `parse`, or DeadlineExceeded if parsing takes too long.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
