@@ -1,7 +1,7 @@
 """Defines all errors of the service, as one tree.  `api.errors` has their HTTP statuses.
 
 ApplyError
-|-- RequestError    the caller can mend it
+|-- RequestError    the caller can mend the request
 |-- ResultError     there is an answer, but not one to hand out
 |-- ServiceError    the service's state, not the request
 |-- FileError       the command line's files
@@ -40,7 +40,8 @@ class ApplyError(Exception):
         self.limit = limit
         self.remedy = remedy or self.usual_remedy
         self.readings: list[dict[str, object]] = []
-        """What an unclear edit may mean: its readings, in the form of answers.  A request takes one by `reading`."""
+        """What an unclear edit may mean: its readings (ways to merge it), in the form of answers.  A request chooses
+        one by its field `reading`."""
         self.failures: list[dict[str, object]] = []
         """The parts of an edit whose quotes do not fit the file, in the form of answers."""
         self.source_sha256 = ""
@@ -54,8 +55,8 @@ class ApplyError(Exception):
 
 
 def shorten(value: object, max_chars: int) -> str:
-    """Return an error's value or limit for people.  A text stays as it is, anything else becomes JSON; both are cut
-    after `max_chars`."""
+    """Return an error's value or limit in a form for people to read.  A text stays as it is, anything else becomes
+    JSON; both are cut after `max_chars`."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= max_chars else text[:max_chars] + "..."
 
@@ -127,8 +128,8 @@ class SettingsError(ApplyError, code="bad_setting"): """A setting is unknown or 
 
 def missing_extra(what: str, extra: str) -> MissingDependency:
     """Return the error that `what` needs packages that a plain install leaves out.  Its remedy works for any kind of
-    installation: pip keeps the installed package and adds what the extra names.  An environment made by uv has no
-    pip, so uv is named there."""
+    installation: pip keeps the installed package and adds what the extra names.  An environment made by uv has no pip,
+    so the remedy names uv there."""
     install = f"{sys.executable} -m pip install" if find_spec("pip") else f"uv pip install --python {sys.executable}"
     command = f"{install} 'apply-service[{extra}]'"
     return MissingDependency(f"{what}, which a plain install leaves out.", value=extra, remedy=f"Run: {command}")

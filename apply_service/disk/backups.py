@@ -127,7 +127,8 @@ class BackupStore:
         """Take back the newest edit of the file.
 
         Raises:
-            NoBackup: no backup is left, or it is damaged.  FileChanged: the file is not as the edit left it.
+            NoBackup: no backup is left, or it is damaged.
+            FileChanged: the file is not as the edit left it.
             FileNotWritable: the file cannot be written, or it is read-only and `is_forced` is not set.
             TooLarge: the file has more than `max_bytes`.
         """
