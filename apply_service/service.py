@@ -322,8 +322,8 @@ class Service:
                 )
 
     def wait_until_idle(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until all accepted requests have ended and the engine is free.  Return whether they
-        have and it is."""
+        """Wait at most `timeout_s` until all accepted requests have ended and the engine is free.  Return whether that
+        happened in time."""
         with self._state:
             return self._state.wait_for(self._is_idle, timeout_s)
 

@@ -111,8 +111,8 @@ class AuthMiddleware:
             raise OriginRefused(message, value=", ".join(hosts), limit=limit, remedy=remedy)
 
     def _is_own_name(self, host: str) -> bool:
-        """Tell whether the host is an address or a name of this machine, so that no name server of others can have
-        invented it."""
+        """Tell whether the host is an IP address, or a name that means this machine.  No name server of others can have
+        invented such a host."""
         found = HOST.fullmatch(host)
         if found is None or int(found["port"] or 0) > MAX_PORT:
             return False

@@ -132,7 +132,8 @@ def read_chat(
 
     Raises:
         NotAnEdit: there is no edit, or more than one.
-        AmbiguousTags: `read_tags` raises it, or the tagged code differs from the prediction.  The errors of `expand`.
+        AmbiguousTags: `read_tags` raises it, or the tagged code differs from the prediction.
+        The errors of `expand`.
     """
     tagged = read_tags(user[-1], tags) if user else None
     if tagged is None and prediction is None and user and tags is MORPH:

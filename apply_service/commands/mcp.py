@@ -253,7 +253,7 @@ def http_app(server: Server[Any], host: str, settings: Settings, keys: KeyHolder
         has_more = scope["type"] == "http"
         if has_more and settings.max_body_bytes < (n_declared := declared_bytes(Headers(scope=scope))) < math.inf:
             has_more, n_bytes = False, int(n_declared)
-        while has_more and n_bytes <= settings.max_body_bytes:  # read on: a client that still sends misses the answer
+        while has_more and n_bytes <= settings.max_body_bytes:  # read on: a sending client would miss an answer
             message = await receive()
             if message["type"] == "http.disconnect":
                 return

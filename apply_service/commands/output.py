@@ -287,7 +287,7 @@ def describe(verdict: Mapping[str, Any]) -> str:
 
 
 def details(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield who decided, which checks passed, and how long the work took."""
+    """Yield who decided, which checks passed, and how fast the model wrote."""
     decided = f"  {answer['format']}, decided by: {answer['strategy']}"
     if answer["model"] is not None:
         decided += f" ({answer['model']})"

@@ -1,7 +1,7 @@
 """Runs `apply-service undo` and `recover`: takes back the newest edit of a file, and rolls back a killed batch.
 
 Every command that writes files first rolls back what a killed command left (`open_store`).  `recover` does only this,
-and reports it.  With `--forget` it gives up a change set (one batch of writes) whose files have been changed since.
+and reports it.  With `--forget` it gives up all interrupted batches and leaves their files as they are.
 """
 
 from __future__ import annotations

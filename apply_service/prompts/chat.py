@@ -215,8 +215,8 @@ Write the whole file after the update, with its indentation and comments, as
 
 
 def chat_messages(job: EditJob, padding: str = TAGS.padding) -> list[PromptMessage]:
-    """Return the chat that asks any instruct model for the merged file in `TAGS`.  `padding`: text that follows each
-    text."""
+    """Return the chat that asks any instruct model for the merged file in `TAGS`.  `padding`: the characters to put
+    after each text."""
     parts = [f"<original>\n{job.original}{padding}</original>"]
     if job.update:
         parts.append(f"<update>\n{job.update}{padding}</update>")

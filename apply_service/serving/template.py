@@ -5,8 +5,8 @@
 
 The template lives as long as the socket, which has no name in the file system that others could remove.  A template
 that does not answer is started anew.  The standard library's fork server has a socket with a name, and is not started
-anew.  It also leaves its children behind when the service is killed, and imports its own modules from the current
-folder.
+anew if it hangs.  It also leaves its children behind when the service is killed, and imports its own modules from the
+current folder.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def _declared(tree: SyntaxTree, node: tree_sitter.Node, name: tree_sitter.Node) 
 
 def _match(query: tree_sitter.Query, root: tree_sitter.Node) -> tuple[dict[int, int], Found]:
     """Return two mappings: from the first byte of each wrapped declaration to the first row of its wrapper (`export`,
-    decorators); and the nodes of the scopes."""
+    decorators), and from the extent of each scope to its nodes."""
     outer_rows: dict[int, int] = {}
     found: Found = {}
     for _, captures in tree_sitter.QueryCursor(query).matches(root):
