@@ -355,9 +355,10 @@ class Hunk:
     end_edit: int
     """One past the index of the hunk's last edit."""
     confidence: float | None
-    """The chance that the hunk is right; null if there is no figure.  `confidence_kind` tells what kind of figure it
-    is.  If a program decided, it is the chance of all readings that change these lines in the same way.  If a target
-    decided, it follows from the target's lowest probability at a decision in these lines or the line after."""
+    """The chance that the hunk is right; null if there is no figure.
+    `confidence_kind` tells what kind of figure it is.
+    If a program decided, it is the chance of all readings that change these lines in the same way.
+    If a target decided, it follows from the target's lowest probability at a decision in these lines or the next."""
 
 
 @dataclass(frozen=True, slots=True)

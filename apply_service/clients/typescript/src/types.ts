@@ -260,7 +260,7 @@ export interface Hunk {
   /**
    * The chance that the hunk is right; null if there is no figure. `confidence_kind` tells what kind of figure it is.
    * If a program decided, it is the chance of all readings that change these lines in the same way. If a target
-   * decided, it follows from the target's lowest probability at a decision in these lines or the line after.
+   * decided, it follows from the target's lowest probability at a decision in these lines or the next.
    */
   confidence: number | null;
 }
