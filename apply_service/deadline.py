@@ -1,4 +1,4 @@
-"""Keeps a request's deadline: one object for its whole way, from acceptance to decoding."""
+"""Keeps a request's deadline, in one object from the request's acceptance to its decoding."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Deadline:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds until the deadline; infinite if there is none."""
+        """Seconds until the deadline; infinite if there is no deadline."""
         return self._at - time.monotonic()
 
     @property

@@ -1,5 +1,5 @@
-"""Lists implementations by name, as "module:attribute".  They are imported on first use, so that exact formats never
-load torch.
+"""Lists implementations by name, in the form "module:attribute".  They are imported on first use, so that exact formats
+never load torch.
 
 To add a drafter, write its class; to add a check, write its function; to add an edit format, write a file with
 `predict` and `recognise`.  Then add a line here.  Prompt formats are in `prompts.by_model`.
@@ -81,5 +81,5 @@ def resolve(table: dict[str, str], name: str) -> Any:
 
 
 def beside(table: dict[str, str], name: str, attribute: str, default: Any) -> Any:
-    """Return another attribute of the object's module, or the default if it has none."""
+    """Return another attribute of the object's module, or the default if the module lacks it."""
     return getattr(import_module(table[name].partition(":")[0]), attribute, default)

@@ -53,7 +53,7 @@ MODEL_ALIASES = ("auto", "Fast-Apply", *FOREIGN_MODELS)
 
 @dataclass(frozen=True, slots=True)
 class SettingSpec:
-    """One setting, as the documentation, the argument parser and the checks need it."""
+    """One setting, with all that the documentation, the argument parser and the checks need."""
 
     name: str
     kind: type
@@ -508,7 +508,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def refuse_unknown(given: Iterable[str], source: str) -> None:
-    """Raises SettingsError if one of the names is no setting."""
+    """Raises SettingsError if one of the names is not a setting."""
     known = [spec.name for spec in setting_specs()]
     for name in sorted(given):
         if name not in known:

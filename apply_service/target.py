@@ -70,10 +70,10 @@ class Decided(NamedTuple):
 
 Steps = tuple[Step | None, ...] | None
 Deciding = Generator[TokenEvent | NextPass, Steps, list[Decided]]
-"""Yields provisional text, and a `NextPass` whenever it needs a pass.
+"""A generator that yields provisional text, and a `NextPass` whenever it needs a pass.
 
-The caller sends in what the pass committed for each decoding (None: nothing yet), or throws in an error.  A target on
-another server blocks instead of asking for passes.
+The caller sends in what the pass committed for each decoding (None for nothing yet), or throws in an error.  A target
+on another server blocks instead of asking for passes.
 """
 
 Scoring = Generator[TokenEvent | NextPass, Steps, list[Decided] | None]

@@ -485,11 +485,11 @@ class ApplyResult:
     windows: tuple[LineRange, ...] = ()
     """The lines that the target decided, with strategy `windowed`; all other lines are the original's bytes."""
     confidence_kind: ConfidenceKind | None = None
-    """None if there is no confidence."""
+    """The kind of the figure in `confidence`; None if there is none."""
     readings: tuple[OtherReading, ...] = ()
     """Other readings that may be right, the likeliest first."""
     reading: str | None = None
-    """The id of this reading; None if a model's text is no reading of the edit."""
+    """The id of the reading that was applied; None if a model's text is not a reading of the edit."""
     failures: tuple[Failure, ...] = ()
     """The parts of the edit whose quotes do not fit."""
     already_applied: bool = False
@@ -511,4 +511,5 @@ class FinalEvent:
 
 
 ApplyEvent = TokenEvent | FinalEvent
-"""What `pipeline.run` yields: any number of token events, then one final event.  Errors are raised as ApplyError."""
+"""The events that `pipeline.run` yields: any number of token events, then one final event.  Errors are raised as
+ApplyError."""

@@ -44,7 +44,7 @@ def shape_at(path: str) -> ErrorShape:
 
 
 def create_app(service: Service, settings: Settings) -> FastAPI:
-    """Return the application over a running service.  Raises SettingsError if the file of API keys is not valid."""
+    """Return the application for a running service.  Raises SettingsError if the file of API keys is not valid."""
     metrics, budget, keys = Metrics(service, settings), BodyBudget(settings), hold_keys(settings.keys_file)
     has_any_name = settings.allow_open or keys is not None
     cors, own_host = settings.cors_origins, None if has_any_name else settings.host.lower()
@@ -56,7 +56,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         description="Code-edit apply service: original file + edit -> merged file.",
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # clients do not resend a body after a redirect; a typed 404 tells them more
+        redirect_slashes=False,  # clients do not resend a body after a redirect; a 404 tells them more
         # `AuthMiddleware` checks the keys; this only documents in OpenAPI how to send one
         dependencies=[Security(HTTPBearer(scheme_name="key", auto_error=False))] if keys is not None else [],
         middleware=[  # outermost first

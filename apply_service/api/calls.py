@@ -34,7 +34,7 @@ SLASHES = re.compile("/+")
 GOOD_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,128}")
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 EXPECTED = frozenset({503, 504})
-"""Statuses that are no fault of the service: it is stopping, or a deadline has passed."""
+"""Statuses that are not the service's fault: the service is stopping, or a deadline has passed."""
 
 log = logging.getLogger("apply_service.access")
 
@@ -83,7 +83,7 @@ current_call: ContextVar[HttpCall | None] = ContextVar("apply_call", default=Non
 
 
 def this_call() -> HttpCall:
-    """Return the current call.  Only for code that runs below `CallMiddleware`."""
+    """Return the current call.  Only code that runs below `CallMiddleware` may use this function."""
     call = current_call.get()
     assert call is not None, "CallMiddleware is the outermost layer"
     return call
@@ -114,8 +114,8 @@ class CallMiddleware:
         on_end: Callable[[HttpCall, Scope, int, float], None] = lambda *_: None,
         shape_at: Callable[[str], ErrorShape] = lambda _: NATIVE,
     ) -> None:
-        """`on_end` gets the status (499 if none was sent) and the seconds.  `shape_at` returns the form of errors at a
-        path."""
+        """`on_end` gets the call, its scope, the status (499 if none was sent) and the seconds.  `shape_at` returns the
+        form of errors at a path."""
         self._app = app
         self._shape_at = shape_at
         self._on_end = on_end

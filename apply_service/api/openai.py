@@ -459,7 +459,7 @@ class OpenAIReply:
         """Refuse a result that these clients should not write to a file.  Otherwise say in headers how sure the result
         is.
 
-        `is_chosen`: the client chooses, so a doubt is no reason to refuse.
+        `is_chosen`: whether the client chooses, so that a doubt is not a reason to refuse.
 
         Raises:
             Truncated: the result has more tokens than allowed.
@@ -620,7 +620,7 @@ async def respond_with_choices(request: Request, wanted: ApplyRequest, reply: Op
                 raise gone[0]
             again = replace(wanted, reading=one.id, strategy="exact", timeout_s=left_s)
             ticket = service.submit(admissible(again, settings))
-            with contextlib.suppress(ResultError):  # a reading that fails is no choice
+            with contextlib.suppress(ResultError):  # a reading that fails is not offered as a choice
                 results.append(await ticket.result_async())
     finally:
         watcher.cancel()

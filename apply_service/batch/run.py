@@ -1,8 +1,8 @@
 """Edits several files in one request: the service applies the edits together, or a program applies one patch without a
 model.
 
-Edits are submitted at once, so that they share the engine's passes.  If the queue does not have room for all, the rest
-wait here until the first ones end.
+Edits are submitted at once, so that they share the engine's passes.  If the queue does not have room for all edits, the
+rest wait here until the first edits end.
 
 A unified diff or V4A patch tells what happens to files as a whole (`formats.patch`).  In a reply of another format,
 each file that the reply names has its own part, which is applied as in a request of its own.  If a part does not surely
@@ -145,7 +145,7 @@ Submit = Callable[[ApplyRequest], Ticket]
 
 
 async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: BatchMode) -> BatchResult:
-    """Apply every edit.  Cancelling this coroutine cancels them.
+    """Apply every edit.  Cancelling this coroutine cancels the edits.
 
     Raises:
         InvalidField: there is no edit, two are of the same file, or `on_verdict` names an unknown check.
@@ -165,7 +165,7 @@ async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: Ba
 
 
 async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[ApplyResult | ApplyError]:
-    """Return the answers in the order of the requests.  Raises ApplyError if the queue takes none of them at all."""
+    """Return the answers in the order of the requests.  Raises ApplyError if the queue takes none of the requests."""
     answers: dict[int, ApplyResult | ApplyError] = {}
     waiting = deque(enumerate(requests))
     tickets: list[Ticket] = []
@@ -194,7 +194,7 @@ async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[App
             if running:
                 _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for ticket in reversed(tickets):  # the last ones first, so that none starts when the first one ends
+        for ticket in reversed(tickets):  # the last first, so that no ticket starts when another ends
             ticket.cancel()
         for task in running:
             task.cancel()
@@ -210,7 +210,7 @@ def share_deadline(requests: Sequence[ApplyRequest], default_s: float, longest_s
 
 
 def refuse_same_paths(paths: Sequence[str | None]) -> None:
-    """Raises InvalidField if there is no file, or one is named twice."""
+    """Raises InvalidField if there is no file, or a file is named twice."""
     if not paths:
         raise InvalidField("The batch holds no edit.", value=[], limit="1 or more", remedy="Send `edits` or a `patch`.")
     named = [path for path in paths if path is not None]

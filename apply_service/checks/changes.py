@@ -71,11 +71,11 @@ class EditLines:
         self.is_certain = answer.prediction.determined or answer.prediction.certainty is Certainty.CERTAIN
         self._quoted = answer.prediction.update_lines if answer.prediction.probability is None else ()
         self.is_given = answer.update.strip() != ""
-        """Whether there is an update.  An instruction has none, and new text is its purpose."""
+        """Whether there is an update.  An instruction comes without one, and new text is its purpose."""
         self.taken = [op.text for op in self._ops if op.kind == "take"]
         """The new lines that the predicted merge takes from the update."""
         self.unplaced = [self._update[row].strip() for row in self._unplaced_rows]
-        """Lines of the update that are no part of the file (markers, fences, notes), stripped."""
+        """Lines of the update that are not part of the file (markers, fences, notes), stripped."""
         self.dropped = {op.original_line for op in self._ops if op.kind == "drop" and op.original_line is not None}
         """Original lines that the predicted merge removes."""
 
@@ -84,8 +84,8 @@ class EditLines:
         """Removed lines that the update does not mention; empty if the merge is certain.
 
         A removal counts as mentioned if the update has about as many lines in its place, or if it shows both neighbours
-        of the removed lines without a gap (marker) between them.  A note that something was removed is no gap.  A
-        format that quotes the removed lines (search/replace blocks, diffs) thereby mentions them.
+        of the removed lines without a gap (marker) between them.  A note that something was removed does not count as a
+        gap.  A format that quotes the removed lines (search/replace blocks, diffs) thereby mentions them.
         """
         unsaid: set[int] = set()
         if self.is_certain:

@@ -248,8 +248,8 @@ def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
 
 
 def _style(line: str) -> str:
-    """Return the kind of characters that indent a line.  A single space may align text (` * ...`), so it is no style of
-    its own."""
+    """Return the kind of characters that indent a line.  A single space may align text (` * ...`), so it does not count
+    as a style."""
     lead = line[: len(line) - len(line.lstrip(" \t"))]
     if not lead or not line.strip():
         return "none"

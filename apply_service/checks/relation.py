@@ -37,7 +37,7 @@ MIN_WORDS, MAX_SHARE = 6, 0.25
 """A snippet is refused only if it has at least this many different words, and the file has at most this share of
 them."""
 MIN_WORDS_IF_PARSED, MAX_SHARE_IF_PARSED = 12, 0.1
-"""The same limits, if the file would still parse with the snippet in it."""
+"""The same two limits for the case that the file would still parse with the snippet in it."""
 NO_CODE = frozenset({"css", "html", "json", "markdown", "toml", "yaml"})
 """Languages in which a new part often shares no word with the rest of the file."""
 PLACES = frozenset(

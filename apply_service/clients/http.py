@@ -1,8 +1,8 @@
 """Calls a running service.  This module uses only the standard library, so that the command line starts fast.
 
-It sends what `api.schema` reads, and reads what `api.answer` writes; a test compares the two.  Errors of the server are
-raised here as the same classes.  `Unreachable` is raised if the server can't be reached or is no apply service, and
-`DeadlineExceeded` if it is silent for too long.  Proxies set in the environment are not used.
+The client sends what `api.schema` reads, and reads what `api.answer` writes; a test compares the two sides.  Errors of
+the server are raised here as the same classes.  `Unreachable` is raised if the server can't be reached or is no apply
+service, and `DeadlineExceeded` if it is silent for too long.  Proxies set in the environment are not used.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ def _decode_verdicts(verdicts: list[Json]) -> tuple[Verdict, ...]:
 
 
 def _read(response: HTTPResponse, decode: Callable[[dict[str, Any]], T]) -> T:
-    """Return the decoded answer.  Raises the server's error, and those of `decode`."""
+    """Return the decoded answer.  Raises the error that the server reports, and the errors of `decode`."""
     answer = json.loads(response.read())
     if not isinstance(answer, dict):
         raise TypeError

@@ -1,7 +1,7 @@
 """Runs `apply-service apply`: one edit of one file, or one JSON request.  `batch` runs it for several files.
 
-It reads the file (or, as a filter, standard input), asks for the answer (`request`), and prints it or writes it back.
-The file is written only if every check passed and the file has not changed since it was read.
+The command reads the file (or, as a filter, standard input), asks for the answer (`request`), and prints the answer or
+writes it back.  The file is written only if every check passed and the file has not changed since it was read.
 
 An edit can have several readings: ways to merge it.  If the answer is in doubt, a user at a terminal is asked which
 reading is meant.  Elsewhere nobody is asked: the answer carries its doubt, and a message names the option `--reading`.

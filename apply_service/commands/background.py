@@ -1,4 +1,4 @@
-"""Runs `apply-service start`, `stop` and `status`: each user has one server in the background, which `apply` asks.
+"""Runs `apply-service start`, `stop` and `status`: each user can have one server in the background, which `apply` asks.
 
 A folder in the state folder, which only the user can use, tells where the server is: `server.json` has its pid, URL and
 key.  Each server creates that file anew, locks it, and only then writes into it.  So a locked file was written by a

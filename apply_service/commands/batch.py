@@ -1,7 +1,7 @@
 """Runs `apply-service apply --batch` and `--patch`: edits several files, either all or nothing or each by itself.
 
-It reads the files that the batch or patch names, asks for the answer (`request`), and prints diffs or writes the files
-back.  `Roots` checks the names, because a batch may come from an agent and a patch from anywhere.
+The command reads the files that the batch or patch names, asks for the answer (`request`), and prints diffs or writes
+the files back.  `Roots` checks the names, because a batch may come from an agent and a patch from anywhere.
 """
 
 from __future__ import annotations
@@ -219,8 +219,8 @@ def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[
 
 
 def _tell_guesses(answer: Json, sources: Sources, guesses: Mapping[str, FileEncoding], *, is_together: bool) -> None:
-    """Report in each answer that its file's encoding is a guess.  A file fails if its edit brings in characters that
-    the guess may write wrongly.  If all or nothing is asked for, raise BadEncoding instead."""
+    """Report in the answer for each file whose encoding is a guess that it is one.  A file fails if its edit brings in
+    characters that the guess may write wrongly.  If all or nothing is asked for, raise BadEncoding instead."""
     for item in answer["items"]:
         name = item["source"]
         if name not in guesses:

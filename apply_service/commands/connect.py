@@ -45,7 +45,7 @@ class Client(NamedTuple):
 
     @property
     def snippet(self) -> str:
-        """The whole configuration, as a file of its own."""
+        """The whole configuration, in the form of a separate file."""
         return self.text if not self.keys else FORMATS[Path(self.files[0]).suffix].insert("", self.keys, self.entry)
 
 

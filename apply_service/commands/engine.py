@@ -38,7 +38,7 @@ class Line:
     needs_draft: bool = False
     """Whether the engine needs the files of a draft model or head."""
     variables: str = ""
-    """Environment variables, as a shell takes them."""
+    """Environment variables, in the syntax of a shell."""
     file: str = ""
     """The text of the configuration file `speculation.yaml`."""
     is_run: bool = False

@@ -171,7 +171,7 @@ def serve_stdio(server: Server[Any]) -> int:
 
 
 def for_valid_keys(apply: Apply) -> Apply:
-    """Return `apply` for edits that come over HTTP.  If the caller's key is revoked, a running edit ends, and new ones
+    """Return `apply` for edits that come over HTTP.  If the caller's key is revoked, a running edit ends, and new edits
     are refused."""
     import anyio
 

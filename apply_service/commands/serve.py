@@ -1,7 +1,7 @@
 """Runs `apply-service serve`: loads the model, then listens.
 
-SIGTERM and Ctrl-C stop it gracefully: it takes no new requests, and accepted ones may finish within the drain timeout.
-SIGHUP makes it read the file of keys again.
+SIGTERM and Ctrl-C stop it gracefully: it takes no new requests, and accepted requests may finish within the drain
+timeout.  SIGHUP makes it read the file of keys again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from apply_service.api.keys import KeyHolder
 
 ANSWER_TIMEOUT_S = 5
-"""How long answers to slow readers may still take after the drain."""
+"""How long answers to slow clients may still take after the drain."""
 KEEP_ALIVE_S = 75
-"""How long an idle connection stays open.  Proxies and clients wait less, so they are the ones that close it."""
+"""How long an idle connection stays open.  Proxies and clients wait less, so that they close the connection first."""
 BACKLOG = 2048
 """How many connections may wait to be accepted."""
 

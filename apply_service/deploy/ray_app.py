@@ -59,7 +59,7 @@ class Server:
 
 def build_app(args: Mapping[str, Any]) -> serve.Application:
     """Return the application that the `args` of a configuration file describe: settings of the service by name.  A
-    file's `deployments` override what is set here.  Raises SettingsError: see `settings.fleet_settings`."""
+    file's `deployments` override what is set here.  Raises the errors of `settings.fleet_settings`."""
     settings = fleet_settings(args)
     deployment = serve.deployment(
         serve.ingress()(Server),

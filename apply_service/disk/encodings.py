@@ -28,8 +28,8 @@ ASCII_COMPATIBLE = (
     *("iso8859_2", "iso8859_5", "iso8859_7", "iso8859_15", "koi8_r", "koi8_u", "mac_roman", "mac_cyrillic"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 )
-"""The encodings that browsers know (WHATWG, Encoding), without the rare ones.  All of them contain ASCII unchanged, and
-decode each line independently of the lines before it."""
+"""The encodings that browsers know (WHATWG, Encoding), without rare encodings.  All of them contain ASCII unchanged,
+and decode each line independently of the lines before it."""
 MAX_SAMPLE_LINES = 2000
 CHECK = "encoding"
 """The name of the check in the verdict about a guess."""

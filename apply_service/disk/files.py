@@ -171,8 +171,9 @@ def write_atomic(
 ) -> None:
     """Make the file hold `data`, or delete it (None).  After a crash at any moment it is wholly old or wholly new.
 
-    Missing folders are created.  `mode`: permission bits in place of the present ones.  `owner`: the owner of a new
-    file.  `temporary`: where the new bytes are staged, beside the file; if None, under a name that nobody else has.
+    Missing folders are created.  `mode`: permission bits that replace the present bits.  `owner`: the owner of a new
+    file.  `temporary`: the path beside the file at which the new bytes are staged; if None, a name that nobody else
+    has.
 
     Raises:
         FileChanged: the file no longer holds `source.data`; nothing was written.

@@ -40,7 +40,7 @@ REJECTED = ".rejected"
 
 
 class FileState(NamedTuple):
-    """What a file holds.  `sha256`: None if there is no file.  `mode`: permission bits; None for the usual ones.
+    """What a file holds.  `sha256`: None if there is no file.  `mode`: permission bits; None for the usual permissions.
     `owner`: None if the file need not be given to anybody."""
 
     sha256: str | None
@@ -74,7 +74,8 @@ def read_owner(value: Any) -> Owner | None:
 
 
 def kept_folder(state: Path, target: Path) -> tuple[Path, str, str]:
-    """Return where the old bytes of a file are kept: the state folder, and the names of the folders below it."""
+    """Return the place where the old bytes of a file are kept: the state folder, and the names of the folders below
+    it."""
     return state, "backups", sha256_of(os.path.normcase(target).encode("utf-8", "surrogateescape"))[:32]
 
 

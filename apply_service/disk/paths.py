@@ -144,8 +144,8 @@ def _identity(place: Path) -> tuple[object, ...]:
 
 
 def _folded(name: str) -> str:
-    """Return the name as the most tolerant file system compares it.  macOS ignores some characters, Windows ignores
-    dots and blanks at the end, and both ignore the case."""
+    """Return the name in the form that the most tolerant file system compares.  macOS ignores some characters, Windows
+    ignores dots and blanks at the end, and both ignore case."""
     return unicodedata.normalize("NFC", name.translate(IGNORED)).casefold().rstrip(" .")
 
 

@@ -171,7 +171,7 @@ class Transcript:
         """Take the JSON of a chunk or the end of a stream, and return the text that it adds.
 
         Raises:
-            RemoteFailure: the data is no chunk, reports an error or a refusal, or comes after the end.
+            RemoteFailure: the data is not a chunk, reports an error or a refusal, or comes after the end.
             ContextLimitExceeded: the server reports that the context is too small.
             Truncated: the answer is longer than `limit_chars`.
         """

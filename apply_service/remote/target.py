@@ -110,8 +110,8 @@ def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
 
 
 def count(reply: Reply) -> DecodeStats:
-    """Return the counts that the server reported, and the names of the missing ones.  The whole time of the call counts
-    as decoding, because the time spent on the network and the prompt can't be seen from here."""
+    """Return the counts that the server reported, and the names of the missing counts.  The whole time of the call
+    counts as decoding, because the time spent on the network and the prompt can't be seen from here."""
     counts = {} if reply.usage is None else reply.usage.model_dump(exclude_none=True)
     rejected, accepted = counts.pop("rejected_tokens", None), counts.pop("accepted_tokens", None)
     if accepted is not None and rejected is not None:

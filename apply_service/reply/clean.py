@@ -38,7 +38,7 @@ class Called(NamedTuple):
 
 
 def clean(text: str, original: str, file: FileLines, formats: Collection[type[Recognised]]) -> list[str]:
-    """Return the lines of a reply, as the formats read them."""
+    """Return the lines of a reply in the form that the formats read."""
     if MARK in text and MARK not in original and not any(one.keeps_bom(text) for one in formats):
         text = _MARKED.sub(r"\1", text)  # the file keeps its own marks
     lines = text.split("\n")
@@ -47,7 +47,7 @@ def clean(text: str, original: str, file: FileLines, formats: Collection[type[Re
 
 
 def open_call(text: str, formats: Mapping[str, type[Recognised]]) -> Called | None:
-    """Return the edit in a tool call; None if the reply is no call, or if its format reads calls itself.
+    """Return the edit in a tool call; None if the reply is not a call, or if its format reads calls itself.
 
     Operations on several files become patches, one after the other.  Raises MalformedEdit if the call is not well
     formed.

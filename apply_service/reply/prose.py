@@ -1,8 +1,8 @@
 """Distinguishes English prose around code without a fence from text of the file.
 
-Prose is a paragraph at the left edge that reads as English, ends with ":" or ".", and is no line of the file.  It must
-be invalid in the file's language.  If the language accepts any text (Markdown, HTML, shell commands), or if the file
-has such paragraphs itself, prose must be an order ("Replace the last line of `start` with:").
+Prose is a paragraph at the left edge that reads as English, ends with ":" or ".", and is not a line of the file.  It
+must be invalid in the file's language.  If the language accepts any text (Markdown, HTML, shell commands), or if the
+file itself has such paragraphs, prose must be an order ("Replace the last line of `start` with:").
 """
 
 from __future__ import annotations

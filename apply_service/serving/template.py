@@ -58,7 +58,7 @@ class TemplateGone(Exception):
 
 
 class WorkerTemplate:
-    """The template process, as the service sees it.  Not thread-safe."""
+    """The service's side of the template process.  Not thread-safe."""
 
     def __init__(self) -> None:
         """Start the process.  Raises OSError."""

@@ -163,7 +163,7 @@ def load_query(name: str) -> tree_sitter.Query | None:
     - @function, @class, @module, @block, @key, @section, @element: a scope of that kind, with @name and @body.  A scope
       without @name has its first line as its name.
     - @wrapped in @wrapper: a declaration, and what encloses and belongs to it (decorators, `export`, `template <...>`).
-    - @definition.variable, @definition.class, @definition.export: a declaration of @name that is no scope.
+    - @definition.variable, @definition.class, @definition.export: a declaration of @name that is not a scope.
     - @import: an import statement.
     """
     language, grammar = find_language(name), load_grammar(name)

@@ -1,7 +1,7 @@
 """Finds the nested scopes of a file (functions, classes, keys, sections, blocks) as ranges of lines.
 
-They come from the syntax tree, or from indentation if there is none (`is_fallback`).  In broken code, only the scopes
-that the parser recognises are found.
+The scopes come from the syntax tree, or from indentation if there is no tree (`is_fallback`).  In broken code, only the
+scopes that the parser recognises are found.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def is_fallback(text: str, language: str | None) -> bool:
 
 
 Found = dict[tuple[int, int], tuple[str, tree_sitter.Node, tree_sitter.Node | None, tree_sitter.Node | None]]
-"""The kind, the node, the name's node and the body's node of each scope, by its (first, last) byte."""
+"""For each scope, by its (first, last) byte: the kind, the node, the name's node and the body's node."""
 
 
 @lru_cache(maxsize=CACHED_TREES)
 def find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
-    """Return the scopes of `text` (LF line ends), outer before inner, ordered by first line.
+    """Return the scopes of `text` (LF line ends), outer scopes before inner ones, ordered by first line.
 
     The cost is linear: 1 to 10 ms for 1,500 lines.  Results are cached like the trees.
     """

@@ -228,7 +228,7 @@ function jumpTo(line) {
   find()?.focus({ preventScroll: true });
 }
 
-// -- beside the file --------------------------------------------------------------------------------------------------------
+// -- beside the file --------------------------------------------------------------------------------------------------
 function verdictItem({ check, severity, message, lines, side }) {
   const title = check === "doubt" && severity === "error" ? "This is probably wrong" : (CHECKS[check] ?? check);
   const item = el("li", { className: severity }, el("b", {}, title));
