@@ -219,7 +219,7 @@ def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[
 
 
 def _tell_guesses(answer: Json, sources: Sources, guesses: Mapping[str, FileEncoding], *, is_together: bool) -> None:
-    """Report in the answer for each file whose encoding is a guess that it is one.  A file fails if its edit brings in
+    """Report each file whose encoding is a guess, in the answer for that file.  A file fails if its edit brings in
     characters that the guess may write wrongly.  If all or nothing is asked for, raise BadEncoding instead."""
     for item in answer["items"]:
         name = item["source"]
