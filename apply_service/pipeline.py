@@ -89,7 +89,7 @@ from apply_service.types import (
 )
 
 BY_MERGER = ("exact", "confirmed", "fallback")
-"""Strategies whose text is a merger's reading.  It was measured how often the merger is right."""
+"""Strategies whose text is a merger's reading.  The chance that such a reading is right was measured."""
 INSTRUCTION_ONLY = "instruction"
 READ_AS_CODE = ("lazy_snippet", "whole_file")
 READS_BYTES = frozenset({"unified_diff"})

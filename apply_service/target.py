@@ -169,7 +169,7 @@ class Target:
     engine: Engine
     prompt_format: PromptFormat
     open_draft_engine: Callable[[], DraftEngine] | None = None
-    """Returns the configured draft model, and loads it on first use.  None if none is configured.
+    """Returns the configured draft model, and loads it on first use.  The field is None if none is configured.
 
     Raises UnsupportedParameter if its tokenizer is not the target's.
     """

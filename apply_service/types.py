@@ -463,7 +463,7 @@ class ApplyResult:
     format: str
     language: str | None
     model: str | None
-    """None if no model took part."""
+    """The model that took part, if one did."""
     drafter: str | None
     certainty: Certainty
     reasons: tuple[str, ...]

@@ -77,7 +77,7 @@ class BodyBudget:
             yield receive_counted
         finally:
             self._held[key] -= n_held
-            self._held += Counter()  # removes keys with a count of 0, which are no callers
+            self._held += Counter()  # removes keys with a count of 0
 
 
 class LimitMiddleware:
@@ -129,7 +129,7 @@ class LimitMiddleware:
             yield
         finally:
             self._in_flight[key.name] -= 1
-            self._in_flight += Counter()  # removes keys with a count of 0, which are no callers
+            self._in_flight += Counter()  # removes keys with a count of 0
 
     def _count(self, call: HttpCall, n_edits: int = 1) -> None:
         """Count `n_edits` more requests of the key.  If fewer are left, raise RateLimited and count none."""

@@ -38,7 +38,7 @@ class Client(NamedTuple):
     """The client's configuration files in the project.  The first file that exists is used, or else the first in the
     list.  Empty for a program."""
     keys: tuple[str, ...] = ()
-    """The path of the entry inside that file.  Empty if the file is ours alone."""
+    """The path of the entry inside that file.  It is empty if the file is ours alone."""
     entry: Mapping[str, Any] = {}
     text: str = ""
     """The text to print instead of an entry: a program, or a whole file."""
