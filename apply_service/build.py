@@ -1,6 +1,6 @@
 """Builds the targets, the runtime and the service from the settings.
 
-It imports torch only when a model that needs it is first used.
+Torch is imported only when a model that needs it is first used.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ACTIVE_ELSEWHERE = 64
 def open_service(runtime: Runtime, settings: Settings) -> Service:
     """Return a service that runs the pipeline.
 
-    Worker processes start when they are first needed, except one that reads small edits, which starts now.
+    Worker processes start when they are first needed, except one for small edits, which starts now.
     """
     from apply_service.pipeline import Running, read_or_apply, run
     from apply_service.service import Service, count_chars
@@ -103,7 +103,7 @@ def build_runtime(settings: Settings) -> Runtime:
     except RequestError as error:
         raise SettingsError(error.message, value=error.value, limit=error.limit, remedy=error.remedy) from error
     draft_model: Callable[[], LoadedModel] | None = None
-    if settings.draft_model is not None:  # no prefix cache: its sessions belong to no request
+    if settings.draft_model is not None:  # no prefix cache, because its sessions belong to no request
         draft_model = cache(
             partial(_load, settings.draft_model, replace(settings, prefix_cache_mb=0, adapter=None), None)
         )
@@ -130,9 +130,9 @@ def build_runtime(settings: Settings) -> Runtime:
 
 
 def decided_kinds(name: str, settings: Settings) -> frozenset[Kind]:
-    """Return what a model may decide under strategy `auto`.  The settings say it for the service's own model; else the
-    model's record does, which is read without the weights.  A model that can't be found or read may decide everything:
-    the first edit then loads it and reports why it can't be used."""
+    """Return what a model may decide under strategy `auto`.  For the service's own model, the settings say it; for any
+    other model, its record does, which is read without the weights.  A model that can't be found or read may decide
+    everything: the first edit then tries to load it and reports why it can't be used."""
     if name == settings.model and settings.decides != (RECORD,):
         return frozenset(kind for kind in KINDS if kind in settings.decides)
     source = _source(name, settings)
@@ -155,8 +155,7 @@ def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
     A model in this process is loaded.  A model on a server is not contacted yet.
 
-    Raises SettingsError if the model is on a server that the settings do not name; ModelError and UnknownModel as
-    `load_target`.
+    Raises SettingsError if the model is on a server that the settings do not name, and the errors of `load_target`.
     """
     source = _source(name, settings)
     if not source.startswith(REMOTE_PREFIX):
@@ -170,13 +169,13 @@ def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Target:
     """Return the target with the weights, self-test and prompt format of one model, by its name in the settings.
 
-    `draft_model` loads the model that drafts for it; None if none is set.  Raises ModelError and UnknownModel as
-    `engine.loading.load_model`.
+    `draft_model` loads the model that drafts for the target; it is None if no draft model is set.  Raises what
+    `engine.loading.load_model` raises: ModelError and UnknownModel.
     """
     from apply_service.prompts.by_model import open_gguf_format, open_prompt_format
 
     source = _source(name, settings)
-    recent = RecentOutputs() if settings.prefix_cache_mb else None  # what keeps no prompt keeps no output either
+    recent = RecentOutputs() if settings.prefix_cache_mb else None  # without kept prompts, no kept outputs
     if runs_on_llama_cpp(source, settings):
         llama = load_llama(name, settings)
         return Target(name, llama, open_gguf_format(source, llama.model), recent=recent)
@@ -198,7 +197,7 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
         loaded = _load(source, settings, head_of(settings.drafter) if name == settings.model else None)
         engine, directory, record, head = loaded.engine, loaded.directory, loaded.record, loaded.head
     if draft_model is not None:
-        draft_model()  # loaded now, while the start reports what it loads, and not within the first edit
+        draft_model()  # loaded now, when the start reports what it loads, not during the first edit
     return Target(
         name,
         engine,
@@ -212,7 +211,7 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
 
 def runs_on_numpy(source: str, settings: Settings) -> bool:
-    """Tell whether a model runs without torch: the embedded one does, unless the settings need torch."""
+    """Tell whether a model runs without torch: the embedded model does, unless the settings need torch."""
     asked = (settings.engine, settings.weights, settings.attention, settings.cuda_graphs)
     return (
         source == EMBEDDED
@@ -224,7 +223,7 @@ def runs_on_numpy(source: str, settings: Settings) -> bool:
 
 
 def runs_on_llama_cpp(source: str, settings: Settings) -> bool:
-    """Tell whether a model runs in llama.cpp: if the settings say so, all but the embedded one do."""
+    """Tell whether a model runs in llama.cpp: if the settings say so, every model except the embedded one does."""
     return settings.engine == LLAMA_CPP and source != EMBEDDED
 
 
@@ -233,8 +232,8 @@ def load_llama(name: str, settings: Settings) -> LlamaEngine:
 
     Raises:
         MissingDependency: llama-cpp-python is not installed, or was not built for this device.
-        ModelNotLoadable: the file is no GGUF, or can't be used.
-        ModelTooLarge: there is not enough memory for it.
+        ModelNotLoadable: the file is not a GGUF file, or can't be used.
+        ModelTooLarge: there is not enough memory for the model.
     """
     _wait_asleep()
     from apply_service.engine.llama_cpp.engine import LlamaEngine
@@ -252,7 +251,8 @@ def load_llama(name: str, settings: Settings) -> LlamaEngine:
 
 
 def _n_threads() -> int:
-    """Return how many threads run a pass: `OMP_NUM_THREADS`, as for torch, else one per processor of this process."""
+    """Return how many threads run a pass: `OMP_NUM_THREADS` if it is set, as for torch, else one per processor of this
+    process."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdecimal() and int(wanted):
         return int(wanted)
@@ -261,7 +261,7 @@ def _n_threads() -> int:
 
 def _wait_asleep() -> None:
     """Make the threads of a pass sleep soon when they wait for each other.  By default they wait in a busy loop for up
-    to milliseconds.  If other processes hold a thread up, passes then take several times as long."""
+    to milliseconds.  Passes then take several times as long whenever other processes hold up a thread."""
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
@@ -276,14 +276,14 @@ def _source(name: str, settings: Settings) -> str:
 
 
 def _draft_engine(target: Any, directory: Path, draft_model: Callable[[], LoadedModel]) -> DraftEngine:
-    """Return the draft model for a target, which may be either local engine.  Raises UnsupportedParameter if their
-    tokenizers differ."""
+    """Return the draft model for a target of either local engine.  Raises UnsupportedParameter if their tokenizers
+    differ."""
     draft = draft_model()
     if _vocabulary(str(draft.directory)) != _vocabulary(str(directory)):
         message = "the draft model has another tokenizer than the model that it drafts for"
         remedy = "name another drafter, or set draft_model to a smaller model of the same family"
         raise UnsupportedParameter(message, value=draft.engine.name, limit=target.name, remedy=remedy)
-    # The ids that both models have; if the tables are padded, these are more than the tokenizer's ids.
+    # Drafts may use the ids that both models have.  If the tables are padded, these are more than the tokenizer's ids.
     return DraftEngine(draft.engine, min(draft.engine.n_vocab, target.n_vocab))
 
 
@@ -300,7 +300,8 @@ def _vocabulary(source: str) -> Mapping[str, int]:
 
 
 def _is_pulled(source: str) -> bool:
-    """Tell whether the hub's client finds the model's files: it is neither the embedded one nor a file or folder."""
+    """Tell whether the hub's client finds the model's files: the model is not the embedded one, and not a file or
+    folder."""
     return source != EMBEDDED and (hub.is_hub_name(source) or not Path(source).expanduser().exists())
 
 
@@ -313,7 +314,7 @@ def _is_installed(package: str) -> bool:
 
 def _load(source: str, settings: Settings, head: str | None, *, is_fresh: bool = False) -> LoadedModel:
     _wait_asleep()
-    # What can be told at once is told before torch is imported, as that takes seconds.
+    # Errors that can be found at once are raised before torch is imported, because the import takes seconds.
     if _is_pulled(source):
         hub.known(source)
     if not all(map(_is_installed, ("torch", "transformers"))):

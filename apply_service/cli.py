@@ -47,7 +47,7 @@ class Parser(ArgumentParser):
     """
 
     def __init__(self, *args: Any, examples: str = "", **options: Any) -> None:
-        """`examples`: up to three, one per line."""
+        """`examples`: up to three command lines, one per line."""
         shape = {"allow_abbrev": False, "add_help": False, "formatter_class": RawDescriptionHelpFormatter}
         super().__init__(*args, **{**shape, **options})
         self.examples = examples
@@ -68,7 +68,7 @@ class Parser(ArgumentParser):
         return f"See {self.prog} --help."
 
     def remedy_for(self, word: str, known: Iterable[str]) -> str:
-        """Return a question with the word that may have been meant by an unknown one."""
+        """Return a question with the known word that an unknown word may stand for."""
         from apply_service.commands.output import closest, did_you_mean
 
         return did_you_mean(closest(word, known)) or self.remedy
@@ -98,7 +98,7 @@ class PrintHelp(Action):
 
 class PrintVersion(Action):
     def __call__(self, *_: object) -> NoReturn:
-        from importlib.metadata import version  # imported late, as it takes longer than the rest of this file
+        from importlib.metadata import version  # imported late, because it takes longer than this file
 
         output.write_line(f"apply-service {version('apply-service')}")
         raise SystemExit(0)
@@ -106,10 +106,10 @@ class PrintVersion(Action):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    # Set before numpy is imported: the NumPy engine's products are too small for threads, which would only wait.
+    # Set before numpy is imported: the NumPy engine's products are too small for threads to help.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     leave_current_folder()
-    gc.set_threshold(100_000)  # imports make objects that stay: searching them for garbage takes a tenth of the start
+    gc.set_threshold(100_000)  # imports make lasting objects; searching them would take a tenth of the start
     try:
         try:
             parser = build_parser()
@@ -156,7 +156,7 @@ def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
         raise InvalidField(f"There is no option {unknown[0]}.", remedy=command.remedy_for(unknown[0], known))
     if arguments.command == "apply":
         if rest and arguments.snippet is None:
-            arguments.snippet = rest.pop(0)  # argparse wants names side by side; here options may stand between them
+            arguments.snippet = rest.pop(0)  # argparse wants the names side by side; we allow options in between
         if arguments.snippet is not None and arguments.update is not None:
             message = f"Two snippets are named: {arguments.snippet} and {arguments.update}."
             raise InvalidField(message, remedy="Name only one.")
@@ -282,7 +282,7 @@ def build_parser() -> ArgumentParser:
 
 
 def _add_apply_options(command: Parser) -> None:
-    """Add the options of `apply`.  This is long, because each option takes a line or two."""
+    """Add the options of `apply`.  This function is long, because each option takes a line or two."""
     add = command.add_argument
     text = "file to edit; one that does not exist is a new file; - edits what comes through standard input"
     add("file", nargs="?", metavar="FILE", help=text)

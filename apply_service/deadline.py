@@ -1,4 +1,4 @@
-"""Keeps a request's deadline: one object for its whole way, from acceptance to decoding."""
+"""Keeps a request's deadline, in one object from the request's acceptance to its decoding."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Deadline:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds until the deadline; infinite if there is none."""
+        """Seconds until the deadline; infinite if there is no deadline."""
         return self._at - time.monotonic()
 
     @property
@@ -35,7 +35,7 @@ class Deadline:
         return self._is_cancelled
 
     def is_over(self) -> bool:
-        """Tell whether nobody waits for the answer."""
+        """Tell whether nobody waits for the answer any more."""
         return self.is_cancelled or self.is_late
 
     def cancel(self) -> None:
@@ -47,8 +47,8 @@ class Deadline:
             callback()
 
     def on_cancel(self, callback: Callable[[], object]) -> None:
-        """Call `callback` once when the request is cancelled, on the thread that cancels it.  If it is cancelled
-        already, call it now."""
+        """Call `callback` once when the request is cancelled, on the thread that cancels it.  If the request is already
+        cancelled, call `callback` now."""
         with self._lock:
             if not self._is_cancelled:
                 self._callbacks.append(callback)
@@ -56,7 +56,7 @@ class Deadline:
         callback()
 
     def check(self) -> None:
-        """Raises DeadlineExceeded or Cancelled if nobody waits for the answer."""
+        """Raises DeadlineExceeded or Cancelled if nobody waits for the answer any more."""
         if self.is_late:
             raise late_error(self.timeout_s)
         if self.is_cancelled:

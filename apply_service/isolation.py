@@ -1,11 +1,11 @@
 """Keeps our processes from loading modules or programs from the current folder or from a user's project.
 
 Python puts the current folder first on the module path of `python -m` and `python -c`, and the folders of PYTHONPATH
-before its own library.  Build tools also put names there that are no folders, for their own hooks: setuptools does it
-for an installation with `-e`.  Python looks for such a name in the current folder.  Then a file `random.py` in a cloned
-project would run in place of the real module.  So every process that we start gets `-P`, no PYTHONPATH, only absolute
-names, and our own folder last.  Windows looks for programs in the current folder first, and so does `shutil.which`
-there.  `find_program` does not.
+before its own library.  Build tools also put names there that are not folders, for their own hooks; setuptools does so
+for an installation with `-e`.  Python looks for such a name in the current folder.  In all these cases a file
+`random.py` in a cloned project would run in place of the real module.  So every process that we start gets `-P`, no
+PYTHONPATH, only absolute names, and our own folder last.  On Windows, the system and `shutil.which` look for programs
+in the current folder first.  `find_program` does not.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ HOME = str(Path(__file__).resolve().parent.parent)
 
 
 def leave_current_folder() -> None:
-    """Take the current folder, and relative names, off this process's module path.  They stay if the package itself or
-    the interpreter's own library lies there."""
+    """Take the current folder, and relative names, off this process's module path.  An entry stays if the package
+    itself or the interpreter's own library lies there."""
     here, library = _real(os.curdir), _real(sysconfig.get_path("stdlib"))
-    # The current folder stands before the library, whether `python -m` or PYTHONPATH put it there.
+    # The current folder comes before the library, whether `python -m` or PYTHONPATH put it there.
     places = [_real(entry) for entry in sys.path]
     stop = places.index(library) if library in places else len(places)
     sys.path[:] = [
@@ -40,8 +40,8 @@ def has_current_folder() -> bool:
 
 
 def python_command(module: str, function: str = "main") -> list[str]:
-    """Return the beginning of a command line that runs a function of one of our modules; its arguments follow.  Start
-    it with `clean_environment`."""
+    """Return the beginning of a command line that runs a function of one of our modules; the caller appends the
+    arguments.  The command must be started with `clean_environment`."""
     path = f"dict.fromkeys([*filter(os.path.isabs, sys.path), *{_additions()!r}])"
     code = f"import os, sys; sys.path[:] = {path}; from {module} import {function}; sys.exit({function}())"
     return [sys.executable, "-P", "-c", code]
@@ -53,8 +53,8 @@ def clean_environment() -> dict[str, str]:
 
 
 def find_program(name: str) -> str | None:
-    """Return the file of a program, found in the absolute folders of PATH; None if there is none.  If `name` has a
-    folder, only that file is looked for."""
+    """Return the file of a program, found in the absolute folders of PATH; None if it is not found.  If `name` includes
+    a folder, only that file is looked for."""
     if os.path.dirname(name):
         return shutil.which(name)
     endings = os.environ.get("PATHEXT", ".EXE").split(";") if sys.platform == "win32" else []
@@ -66,9 +66,9 @@ def find_program(name: str) -> str | None:
 
 
 def _additions() -> list[str]:
-    """Return the folders that the interpreter's own module path lacks: those that the installation added to it (some
-    distributions' wrappers do), and ours.  Folders that come from the user are left out: PYTHONPATH, the current
-    folder, and the folder of the program that imports us."""
+    """Return the folders that the interpreter's own module path lacks: our own folder, and folders that the
+    installation added (some distributions' wrappers do).  Folders that come from the user are left out: PYTHONPATH, the
+    current folder, and the folder of the program that imports us."""
     given = [os.curdir, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     if (program := getattr(sys.modules.get("__main__"), "__file__", None)) is not None:
         given.append(os.path.dirname(_real(program)))
@@ -77,7 +77,8 @@ def _additions() -> list[str]:
 
 
 def _real(entry: str) -> str:
-    """Return the absolute path of an entry, links followed; "" for a relative one if the current folder is gone."""
+    """Return the absolute path of an entry, with links followed; "" for a relative entry if the current folder is
+    gone."""
     try:
         return os.path.realpath(entry)
     except OSError:

@@ -4,10 +4,10 @@
     decide         a program, or a target that verifies drafts (`strategies`)
     finish         check -> fall back on the prediction if that is better -> restore the original's bytes -> answer
 
-`run` does all three, and every request takes this way.  It is a generator: streaming clients forward its token events,
-and other clients wait for the last event.  The engine packs the passes of all running requests together.
-`read_request` and `finish` are pure, so a service can run them in worker processes.  This module knows nothing of
-HTTP, files or torch.  A *merger* is a program that merges an edit; a *reading* is one way to merge it.
+`run` does all three, and every request goes through it.  `run` is a generator: streaming clients forward its token
+events, and other clients wait for the last event.  The engine packs the passes of all running requests together.
+`read_request` and `finish` are pure, so a service can run them in worker processes.  This module knows nothing of HTTP,
+files or torch.  A *merger* is a program that merges an edit; a *reading* is one way to merge it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ from apply_service.types import (
 )
 
 BY_MERGER = ("exact", "confirmed", "fallback")
-"""Strategies whose text is a merger's reading.  How often the merger is right was measured."""
+"""Strategies whose text is a merger's reading.  The chance that such a reading is right was measured."""
 INSTRUCTION_ONLY = "instruction"
 READ_AS_CODE = ("lazy_snippet", "whole_file")
 READS_BYTES = frozenset({"unified_diff"})
@@ -98,7 +98,7 @@ MAX_TEMPERATURE = 2.0
 ONE_OF = "name one of these"
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 DEFAULT_RULES: Mapping[str, str] = {"truncation": "fail"}
-"""The rules if the request gives none: an answer is never half a file."""
+"""The rules for checks that the request gives no rule for: an answer is never half a file."""
 LEAST = 1e-300
 """Replaces a probability that is too small for a logarithm."""
 
@@ -136,15 +136,16 @@ def run(
 ) -> Running:
     """Apply one edit; many runs can take turns.  `edit`: the result of `read_request`, if it was called before.
 
-    Yields provisional token events, then exactly one final event (an `InWorker` with `finishes_in_worker`).  Whenever
-    it needs a pass of the target, it yields a `NextPass`.  The caller then runs one pass for many requests at once, and
-    sends the committed tokens back (`decoding.scheduler`).  Closing the generator frees its slots.
+    Yields provisional token events, then exactly one final event (with `finishes_in_worker`, an `InWorker` instead).
+    Whenever the run needs a pass of the target, it yields a `NextPass`.  The caller then runs one pass for many
+    requests at once, and sends the committed tokens back (`decoding.scheduler`).  Closing the generator frees its
+    slots.
 
     Raises:
-        ApplyError: the request has no result.  The events yielded before are no answer.
+        ApplyError: the request has no result.  The events yielded before it are not an answer.
     """
     edit = read_request(request, runtime) if edit is None else edit
-    if deadline is None:  # the caller set none; it starts here, as loading a model does not count
+    if deadline is None:  # the caller set none; it starts here, because loading a model does not count
         if edit.needs_target:
             runtime.load(request.model or runtime.models[0])
         deadline = Deadline(request.timeout_s, spent_s=sum(edit.seconds.values()))
@@ -254,7 +255,7 @@ def refuse_bad_values(request: ApplyRequest) -> None:
 
 
 def refuse_unknown_checks(on_verdict: Mapping[str, str]) -> None:
-    """Raises InvalidField if a rule names an unknown check, as such a rule would never take effect."""
+    """Raises InvalidField if a rule names an unknown check, because such a rule would never take effect."""
     known = [*CHECKS, *STRATEGY_VERDICTS]
     if unknown := sorted(on_verdict.keys() - set(known)):
         raise InvalidField("`on_verdict` names unknown checks", value=unknown, limit=known, remedy=ONE_OF)
@@ -275,7 +276,7 @@ def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
         unread = Prediction(of_file.ops, (), Certainty.GUESS, reasons)
         return replace(job, prediction=unread, format=INSTRUCTION_ONLY)
     if request.format in (None, "lazy_snippet", "whole_file") and update.strip("\n") == original.strip("\n"):
-        # Not read as a reply: parts of the file may look like prose around an edit, or like a patch.
+        # This text is not read as a reply: parts of the file may look like prose around an edit, or like a patch.
         return replace(job, format=request.format or job.format)
     reply = read_reply(update, original=original, path=request.path, language=language, named=request.format)
     prediction = predict_merge(request, job, reply)
@@ -291,8 +292,8 @@ def read_edit(request: ApplyRequest, language: str | None) -> EditJob:
 
 
 def predict_merge(request: ApplyRequest, job: EditJob, reply: FoundEdit) -> Prediction:
-    """Return the merge that the reader of the edit's format predicts.  A snippet that the file already has unchanged
-    changes nothing, and is certain.  Raises ApplyError."""
+    """Return the merge that the reader of the edit's format predicts.  If the file already has the snippet unchanged,
+    the merge changes nothing and is certain.  Raises ApplyError."""
     original_read, update_read = job.original, reply.update
     if reply.format in READS_BYTES:
         original_read = with_mark(request.original, request.encoding)
@@ -309,7 +310,7 @@ def predict_merge(request: ApplyRequest, job: EditJob, reply: FoundEdit) -> Pred
 
 def refuse_exchanged(request: ApplyRequest, job: EditJob) -> None:
     """Raises Exchanged if the caller seems to have exchanged original and update.  That is so if only the original
-    looks like an edit, it is the shorter text, and it can be applied to the update as an edit."""
+    looks like an edit, the original is the shorter text, and it can be applied as an edit to the update."""
     is_short = len(job.original) < len(job.update)
     if request.format is not None or job.format not in READ_AS_CODE or not is_short:
         return
@@ -328,7 +329,8 @@ def refuse_exchanged(request: ApplyRequest, job: EditJob) -> None:
 
 
 def is_there_already(update: str, original: str) -> bool:
-    """Tell whether the file has each stretch of a lazy snippet between its markers unchanged, in the same order."""
+    """Tell whether the file already has every stretch of a lazy snippet (the lines between its markers), unchanged and
+    in the same order."""
     text, at = f"\n{original}\n", 0
     for is_mark, lines in groupby(update.split("\n"), is_marker):
         stretch = "\n".join(lines).strip("\n")
@@ -345,11 +347,11 @@ def is_there_already(update: str, original: str) -> bool:
 def finish(
     request: ApplyRequest, edit: ReadEdit, outcome: Outcome, seconds: Mapping[str, float] | None = None
 ) -> ApplyResult:
-    """Check the text, restore the original's bytes, and build the answer.  `seconds`: those of each earlier stage.
+    """Check the text, restore the original's bytes, and build the answer.  `seconds`: the time of each earlier stage.
 
     Raises:
         AlteredBytes: a byte outside the edit would change.
-        NulByte: the text holds one.
+        NulByte: the text holds a NUL character.
         CheckFailed, Truncated: a check with the rule `fail` has findings.  Truncation has this rule by default.
     """
     # Half of the lines are the fields of the answer.  The rest is one story, from the decided text to the answer.
@@ -359,7 +361,7 @@ def finish(
     ops = attribute_ops(job.original, outcome.merged, job.prediction)
     merged_code = restore(request.original, ops, job.prediction.ends if ops is job.prediction.ops else None)
     refuse_altered(request.original, merged_code, ops)
-    refuse_nul("the result", merged_code)  # an edit can name a NUL without holding it: JSON's \\u0000
+    refuse_nul("the result", merged_code)  # an edit can name a NUL (JSON's \\u0000) without holding one
     watch.lap("restore_s")
     confidence = confidence_in(request, job.prediction, outcome, checks)
     counted = confidence.answer if confidence.kind == "calibrated" else None
@@ -407,13 +409,14 @@ def finish(
         ),
     )
     watch.lap("answer_s")
-    watch.seconds["total_s"] = sum(watch.seconds.values())  # the answer holds this dictionary, so it gets the total too
+    watch.seconds["total_s"] = sum(watch.seconds.values())  # the answer holds this dictionary
     return result
 
 
 def settle(request: ApplyRequest, edit: ReadEdit, outcome: Outcome) -> tuple[Outcome, tuple[Verdict, ...]]:
-    """Return the text to answer with, and what the checks found.  The predicted merge replaces a target's text that
-    fails a check, if it passes every check itself.  Raises the outcome's error if the fallback fails a check."""
+    """Return the text to answer with, and what the checks found.  If a target's text fails a check and the predicted
+    merge passes every check, the predicted merge replaces it.  Raises the outcome's error if a fallback fails a
+    check."""
     job, checks = edit.job, edit.check(outcome.merged)
     if outcome.error is not None and not all(verdict.is_pass for verdict in checks):
         raise outcome.error
@@ -444,8 +447,8 @@ def id_of_reading(job: EditJob, merged: str) -> str | None:
 def attribute_ops(original: str, merged: str, prediction: Prediction) -> tuple[LineOp, ...]:
     """Return the line operations that lead from `original` to `merged`.
 
-    If the prediction has the same text, these are its own operations.  Otherwise they are the smallest set; an added
-    line that is in the update is credited to the update.
+    If the prediction has the same text, the prediction's own operations are returned.  Otherwise it is the smallest set
+    of operations; an added line that is in the update is credited to the update.
     """
     if merged == prediction.text:
         return prediction.ops
@@ -461,7 +464,7 @@ def attribute_ops(original: str, merged: str, prediction: Prediction) -> tuple[L
 def origin_spans(ops: Sequence[LineOp], *, is_from_model: bool) -> tuple[Span, ...]:
     """Return the runs of merged lines that have the same origin.
 
-    An added line without an update line comes from the model, if one ran.
+    An added line that is not a line of the update comes from the model, if a model ran.
     """
 
     def origin(op: LineOp) -> Origin:
@@ -480,7 +483,7 @@ def origin_spans(ops: Sequence[LineOp], *, is_from_model: bool) -> tuple[Span, .
 class Confidence(NamedTuple):
     """The confidence of an answer and its kind; both are None if there is no figure.
 
-    `of_hunk` returns the confidence of a hunk for the least log probability of a decision in it.
+    `of_hunk` turns the lowest log probability of a decision in a hunk into the confidence of the hunk.
     """
 
     answer: float | None
@@ -493,16 +496,16 @@ def confidence_in(
 ) -> Confidence:
     """Return the confidence of the answer and of its hunks.
 
-    If the text is a merger's reading, this is the measured chance that such readings are right.  Otherwise it is the
-    target's least probability of a decision, calibrated if the target has a calibration.  A reading that the caller
-    chose has no confidence.  `checks` are only the verdicts on the text.
+    If the text is a merger's reading, the confidence is the measured chance that such readings are right.  Otherwise it
+    is the lowest probability that the target gave to any of its decisions, calibrated if the target has a calibration.
+    A reading that the caller chose has no confidence.  `checks`: the verdicts on the text, without other verdicts.
     """
     if request.reading is not None:  # the caller chose the reading and needs no figure
         return Confidence(None, None)
     target, answer, calibration = outcome.target, outcome.confidence, None
     kind: ConfidenceKind | None = None if answer is None else "raw"
     if target is not None and request.temperature == 0 and request.constrain != "none":
-        calibration = target.calibration  # it was fitted to greedy answers under the target's own constraint
+        calibration = target.calibration  # fitted to greedy answers under the target's own constraint
     is_clean = all(verdict.is_pass for verdict in checks)
     signals = Signals(outcome.agreement, prediction.certainty, len(prediction.reasons), is_clean)
     if answer is not None and calibration is not None:
@@ -516,7 +519,7 @@ def confidence_in(
 
 
 def counted_chances(job: EditJob, outcome: Outcome, hunks: Sequence[TextHunk]) -> Sequence[float] | None:
-    """Return the chance of each hunk of a merger's text; None if it was not measured."""
+    """Return the chance that each hunk of a merger's text is right; None if it was not measured."""
     if outcome.strategy not in BY_MERGER or job.prediction.probability is None:
         return None
     return chances_of_hunks(job.prediction, outcome.merged, [hunk.lines for hunk in hunks])
@@ -531,9 +534,9 @@ def confident_hunks(
 ) -> tuple[Hunk, ...]:
     """Return the hunks with their confidence, from the program or the target that decided.
 
-    `line_logprobs`: for each line of the merged text (LF lines), the least log probability of a decision; None if no
-    target decided.  `confidence_at` turns the least one in a hunk into a confidence.  `chances`: those of the hunks of
-    a program's text, if they were measured.
+    `line_logprobs`: for each line of the merged text (LF lines), the lowest log probability of a decision; None if no
+    target decided.  `confidence_at` turns the lowest log probability in a hunk into a confidence.  `chances`: the
+    chance of each hunk of a program's text, if it was measured.
     """
     # `at` maps each line number of an editor, and the end, to the service's line number: a lone `\r` ends no line here.
     has_breaks, at = "\n" in merged, [0]
@@ -555,12 +558,12 @@ def confident_hunks(
 
 # -- callers ----------------------------------------------------------------------------------------------------------
 def run_alone(request: ApplyRequest, runtime: Runtime, deadline: Deadline | None = None) -> Generator[ApplyEvent]:
-    """Run a request alone, and yield only its events.  Raises as `run` does."""
+    """Run a request alone, and yield only its events.  Raises what `run` raises."""
     return drive_alone(run(request, runtime, deadline))  # type: ignore[arg-type]
 
 
 def apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult:
-    """Run a request alone, and return its result.  Raises as `run` does."""
+    """Run a request alone, and return its result.  Raises what `run` raises."""
     for event in run_alone(request, runtime):
         if isinstance(event, FinalEvent):
             return event.result
@@ -570,7 +573,7 @@ def apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult:
 def read_or_apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult | ReadEdit:
     """Return the answer if a program gives it, else the edit to pass to `run`.
 
-    A service calls this in worker processes.  It uses no target of the runtime.  Raises as `run` does.
+    A service calls this function in worker processes.  It uses no target of the runtime.  Raises what `run` raises.
     """
     edit = read_request(request, runtime)
     if edit.needs_target:

@@ -1,7 +1,7 @@
 """Defines the contracts between the layers.  `registry` finds implementations by name.
 
 Edits, prompts and checks work on text.  Engine, decoding and drafting see only token ids, with one exception: a
-drafter's `DraftSource` has text, because it can be tokenised again from the middle of a token.
+drafter's `DraftSource` has text, so that it can be tokenised again from the middle of a token.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class EditContext(NamedTuple):
 
 
 PredictMerge = Callable[[str, str, EditContext], Prediction]
-"""Reads an edit format: returns the merge of original and update, as far as a program can tell.
+"""Reads an edit format: returns the merge of original and update, as far as a program can find it.
 
 Texts have LF line ends; the update is what `reply.reader` found in the reply.  Raises MalformedEdit if the update is
-not of this format.  Raises NeedsMoreContext, which names the anchors, if nothing can be predicted, not even a draft.
+not of this format.  Raises NeedsMoreContext, which names the anchors, if not even a draft can be predicted.
 """
 
 
@@ -90,8 +90,8 @@ class DraftSources:
     """Everything that a drafter may copy from.
 
     `encode` turns a piece of a source's text into ids; `decode` turns output ids into text and drops control tokens.
-    `predicted_to_original[i]` and `predicted_to_update[i]` [n_predicted + 1]: the token of the other source that is
-    aligned with token i of the predicted merge.
+    `predicted_to_original[i]` and `predicted_to_update[i]` [n_predicted + 1]: the token of the original or the update
+    that is aligned with token i of the predicted merge.
     """
 
     predicted: DraftSource
@@ -118,24 +118,26 @@ class TextStream(Protocol):
 
 
 class Constraint(Protocol):
-    """A deterministic mask, computed from the sources and the output so far.  It also tells which tokens must come."""
+    """A deterministic mask, computed from the sources and the output so far.  A constraint also says which tokens must
+    come."""
 
     def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        """Return the ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.
+        """Return the ids allowed after `output_ids + draft_ids[:i]` for each i = 0..n_draft; None allows all ids.
 
         Between calls `output_ids` only grows.  A mask after a forbidden draft token is never used, so it may be
         anything.
         """
 
     def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
-        """Return `draft_ids`, or the tokens that must follow `output_ids`, at most `limit`.
+        """Return `draft_ids`, or else at most `limit` tokens that must follow `output_ids`.
 
         The required tokens replace the draft if it contradicts them or is shorter.
         """
 
 
 class PromptFormat(Protocol):
-    """Text <-> ids for one model family.  File text never becomes a control token, whatever it spells."""
+    """Converts text to ids and back for one model family.  File text never becomes a control token, whatever it
+    spells."""
 
     name: str
     stop_ids: frozenset[int]
@@ -148,8 +150,8 @@ class PromptFormat(Protocol):
         """Return the whole prompt; output is generated right after it."""
 
     def encode_sources(self, job: EditJob) -> DraftSources:
-        """Return predicted merge, original and update, encoded as this format writes output.  Only the first has an
-        end token."""
+        """Return predicted merge, original and update, encoded as this format writes output.  Only the predicted merge
+        has an end token."""
 
     def decode_output(self, ids: Sequence[int]) -> str:
         """Return the merged text of finished output (with or without stop token), without control tokens and tags.
@@ -160,11 +162,10 @@ class PromptFormat(Protocol):
     def open_stream(self) -> TextStream: ...
 
     def lines_of(self, ids: Sequence[int]) -> Sequence[tuple[int, int]]:
-        """Return two lines (0-based) of the merged text for each output token: the first and last that its choice
-        decides.
+        """Return the first and the last line (0-based) of the merged text that the choice of each output token decides.
 
-        These are the line that the token is in and the line that it begins.  If the token writes nothing, it is the
-        next line.
+        The first is the line that the token is in, and the last is the line that it begins.  A token that writes
+        nothing decides the next line.
         """
 
     def stop_finder(self, job: EditJob) -> StopFinder | None:
@@ -183,7 +184,8 @@ class PromptFormat(Protocol):
 # -- drafting ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A point draft: the proposed next tokens, and the probability at which each is expected to be accepted."""
+    """A draft without alternatives: the proposed next tokens, and the probability with which each is expected to be
+    accepted."""
 
     token_ids: Sequence[int]
     expected_acceptance: float = 1.0
@@ -216,14 +218,15 @@ class DraftWriter(Protocol):
     """Writes drafts in one sequence."""
 
     def write(self, output_ids: Sequence[int], n_tokens: int) -> Iterator[int]:
-        """Yield at most `n_tokens` tokens expected after `output_ids`, the last of which the target has not read.  The
-        caller may stop at any of them."""
+        """Yield at most `n_tokens` tokens expected after `output_ids`.  The target has not read the last of
+        `output_ids`.  The caller may stop at any token."""
 
 
 class DraftHead(Protocol):
-    """What drafts inside the target's engine, from its hidden states or with its layers.
+    """A drafter inside the target's engine, which uses the target's hidden states or layers.
 
-    `most`: tokens of a draft.  `cost`: the share of a pass of the target that each of them costs.
+    `most`: the maximum number of tokens of a draft.  `cost`: what each of these tokens costs, as a share of a pass of
+    the target.
     """
 
     name: str
@@ -233,18 +236,20 @@ class DraftHead(Protocol):
     def cost(self) -> float: ...
 
     def open(self, session: Session, sampling: SamplingParams) -> DraftWriter:
-        """Return a writer for a session of the target whose prompt is read.  It looks into the session's slots."""
+        """Return a writer for a session of the target.  The session's prompt has been read, and the writer looks into
+        its slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftContext:
     """What every drafter is made from.
 
-    `open_draft_engine` gives the configured draft model, and loads it on first use; None if none is configured.
-    `head`: the one that the target's engine has.  `earlier`: what the target wrote lately for this file and caller.
-    `resume(tail, limit)`: what a copying drafter would go on with after these tokens, if they lead back into a source.
-    `max_new_tokens` is the limit of the output.  `learnt` says what the target accepted of earlier drafts: accepted and
-    rejected tokens by kind of draft, the latest most; drafters add to it.  `sampling` is how the target chooses.
+    `open_draft_engine` returns the configured draft model, and loads it on first use; it is None if no draft model is
+    configured.  `head`: the draft head of the target's engine.  `earlier`: what the target wrote lately for this file
+    and caller.  `resume(tail, limit)`: the tokens with which a copying drafter would go on after these tokens, if they
+    lead back into a source.  `max_new_tokens` is the limit of the output.  `learnt` counts the accepted and the
+    rejected tokens of earlier drafts by kind of draft, with most weight on the latest; drafters add to it.  `sampling`
+    is how the target chooses.
     """
 
     sources: DraftSources
@@ -259,21 +264,22 @@ class DraftContext:
 
 
 class Drafter(Protocol):
-    """One object per request.  `begin` is called once, `propose` and `observe` in turn until the end; then `close`, in
-    any case.
+    """One object per request.  `begin` is called once, then `propose` and `observe` in turn until the end.  Then
+    `close` is called in any case.
 
     A drafter never changes what is decoded, only how fast.
     """
 
     def begin(self, session: Session) -> None:
-        """Take the target's session, which has just been opened.  A drafter may look into its slots, not move it."""
+        """Take the target's session, which has just been opened.  A drafter may look into the session's slots, but must
+        not advance or rewind it."""
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """Return at most `limit` tokens expected after `output_ids`, possibly none.  Every call gets the same, grown
-        list."""
+        """Return at most `limit` tokens expected after `output_ids`, possibly none.  Every call gets the same list,
+        which has grown since."""
 
     def observe(self, verification: Verification) -> None:
-        """Learn what the target made of the last draft, as far as the pass had room for it."""
+        """Learn what the target decided about the last draft, as far as the pass had room for the draft."""
 
     def close(self) -> None:
         """Free what the drafter holds (a draft model's session).  A second call does nothing."""
@@ -303,12 +309,12 @@ class Session:
 
     @property
     def n_pending(self) -> int:
-        """How many prompt tokens are still to be prefilled.  The last one does not count: it is the first window's
-        `last_id`."""
+        """How many prompt tokens are still to be prefilled.  The last prompt token does not count, because it is the
+        first window's `last_id`."""
         return max(0, len(self.prompt_ids) - 1 - self.length)
 
     def rewind(self, n_tokens: int) -> None:
-        """Forget the last `n_tokens`."""
+        """Forget the last `n_tokens` tokens."""
         if not 0 <= n_tokens <= self.length:
             raise AssertionError(f"rewind {n_tokens} of {self.length}")
         self.length -= n_tokens
@@ -331,9 +337,9 @@ class Window:
     """One session's part of a pass: the pending tokens of its prompt, its last committed token (not in the cache yet),
     and the draft.
 
-    `allowed[i]` masks the choice after draft token i (i = 0: right after `last_id`); None: no mask anywhere.
-    `asked[i]` tells whether the target makes this choice; by default it does if the mask leaves one.  If it does not,
-    the mask must have one token.
+    `allowed[i]` masks the choice after i draft tokens (i = 0: right after `last_id`); with None, nothing is masked.
+    `asked[i]` tells whether the target makes this choice; by default it does if the mask leaves a choice.  If the
+    target is not asked, the mask must have exactly one token.
     """
 
     session: Session
@@ -363,11 +369,11 @@ Part = Window | Prefill
 class Verification:
     """The target's decision on a window.
 
-    `choices` [n_accepted + 1]: the accepted draft tokens, then the target's own next token.  `logprobs`
-    [n_accepted + 1]: natural log of each choice's probability before masking, at temperature 1, and 0 where the target
-    was not asked; None where the engine can't say.  After the pass the session holds the prompt, `last_id` and the
-    accepted tokens, nothing else.  `beyond` [n_draft - n_accepted]: what the target would choose next if the rejected
-    tokens were right; none where the engine can't say.
+    `choices` [n_accepted + 1]: the accepted draft tokens, then the target's own next token.  `logprobs` [n_accepted +
+    1]: natural log of each choice's probability before masking, at temperature 1; 0 if the target was not asked, None
+    if the engine can't say.  After the pass the session holds the prompt, `last_id` and the accepted tokens, nothing
+    else.  `beyond` [n_draft - n_accepted]: what the target would choose next if the rejected tokens were right; empty
+    if the engine can't say.
     """
 
     choices: Sequence[int]
@@ -390,7 +396,8 @@ class Engine(Protocol):
 
     @property
     def pass_times(self) -> Mapping[int, float]:
-        """The relative time of each row count that a pass may have.  Fewer rows are padded to the next count."""
+        """The relative time of a pass for each row count that a pass may have.  Other numbers of rows are padded to the
+        next count."""
 
     @property
     def max_draft(self) -> int:
@@ -407,6 +414,6 @@ class Engine(Protocol):
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         """Run one forward pass over all parts, which belong to distinct sessions.
 
-        It accepts draft tokens and rewinds the sessions.  Return the verifications in the order of the parts (None for
-        a prefill).  If it raises, no session has changed.
+        This accepts draft tokens and rewinds the sessions.  Return the verifications in the order of the parts (None
+        for a prefill).  If the method raises, no session has changed.
         """

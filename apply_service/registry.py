@@ -1,8 +1,8 @@
-"""Lists implementations by name, as "module:attribute".  They are imported on first use, so that exact formats never
-load torch.
+"""Lists implementations by name, in the form "module:attribute".  They are imported on first use, so that exact formats
+never load torch.
 
-To add a drafter, write its class; to add a check, its function; to add an edit format, a file with `predict` and
-`recognise`.  Then add a line here.  Prompt formats are in `prompts.by_model`.
+To add a drafter, write its class; to add a check, write its function; to add an edit format, write a file with
+`predict` and `recognise`.  Then add a line here.  Prompt formats are in `prompts.by_model`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ EDIT_FORMATS = {
     "whole_file": "apply_service.formats.whole_file:predict",
     "lazy_snippet": "apply_service.formats.lazy_snippet:predict",
 }
-"""If a reply has the marks of several formats, `reply.reader` takes the first in this order.  The last has no marks."""
+"""If a reply has the marks of several formats, `reply.reader` takes the first in this order.  The last format has no
+marks."""
 
 CHECKS = {
     "marker_leak": "apply_service.checks.leaks:find_marker_leak",
@@ -49,7 +50,7 @@ HEADS = {
     "eagle3": "apply_service.engine.heads.eagle3:Eagle3",
     "mtp": "apply_service.engine.heads.mtp:Mtp",
 }
-"""What drafts inside the target's engine: `drafting.written:HeadDrafter` asks it."""
+"""Draft heads, which draft inside the target's engine.  `drafting.written:HeadDrafter` uses them."""
 NOVEL_DRAFTERS = {
     "lookahead": "apply_service.drafting.lookahead:Lookahead",
     "draft_model": "apply_service.drafting.model:DraftModel",
@@ -64,11 +65,12 @@ DRAFTERS = {
     **LOOKUP_DRAFTERS,
     **NOVEL_DRAFTERS,
 }
-"""`drafting.drafter` chains one of each kind, in this order: `merged_edit+suffix`, `merged_edit+suffix+draft_model`."""
+"""`drafting.drafter` chains one drafter of each kind, in this order: `merged_edit+suffix`,
+`merged_edit+suffix+draft_model`."""
 
 
 def head_of(drafter: str) -> str | None:
-    """Return the part of a drafter's name that drafts inside the target's engine; None if there is none."""
+    """Return the part of a drafter's name that names a draft head; None if it names none."""
     return next((part for part in drafter.split("+") if part in HEADS), None)
 
 
@@ -79,5 +81,5 @@ def resolve(table: dict[str, str], name: str) -> Any:
 
 
 def beside(table: dict[str, str], name: str, attribute: str, default: Any) -> Any:
-    """Return another attribute of the object's module, or the default if it has none."""
+    """Return another attribute of the object's module, or the default if the module lacks it."""
     return getattr(import_module(table[name].partition(":")[0]), attribute, default)

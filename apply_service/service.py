@@ -44,15 +44,17 @@ from apply_service.strategies import ReadEdit
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 
 READING_LIMIT_S = 5.0
-"""How much processor time reading a small edit may take.  It takes milliseconds unless the edit was made to be slow."""
+"""How much processor time reading a small edit may take.  Reading takes milliseconds unless the edit was made to be
+slow."""
 JOIN_TIMEOUT_S = 5.0
 """How long `close` waits for the pass in progress.  A thread that hangs longer is left behind (it is a daemon)."""
 STARTS_PER_PASS = 4
-"""How many requests may join between two passes, as starting one takes time for its prompt."""
+"""How many requests may join between two passes.  The number is limited because starting a request takes time for its
+prompt."""
 UNREAD_FACTOR = 8
 """How many small edits may wait to be read for each request that may wait for the engine.  Reading is fast."""
 ROOM_POLL_S = 0.01
-"""How long to wait before trying again, if someone outside this service uses the room."""
+"""How long to wait before trying again, if someone outside this service uses the engine's room."""
 
 T = TypeVar("T")
 Read = Callable[[ApplyRequest], ApplyResult | ReadEdit]
@@ -63,7 +65,7 @@ class Run(Protocol):
     """The pipeline.  It stops when the deadline is over."""
 
     def __call__(self, request: ApplyRequest, deadline: Deadline, edit: ReadEdit = ..., /) -> Running:
-        """Return the generator for a request.  `edit`: what a reader has read of it, if one has."""
+        """Return the generator for a request.  `edit`: the request's edit, if a reader has read it."""
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ class Task:
 
         read = () if ticket.edit is None else (ticket.edit,)
 
-        def events() -> Running:  # calls `run` only at the first step, as its errors are caught there
+        def events() -> Running:  # calls `run` only at the first step, where its errors are caught
             return (yield from run(ticket.request, ticket.deadline, *read))
 
         self._events = events()
@@ -110,7 +112,7 @@ class Task:
             )
         except ApplyError as error:
             terminal = error
-        except BaseException as error:  # whatever it is, the thread goes on and the caller gets an answer
+        except BaseException as error:  # in any case the thread goes on and the caller gets an answer
             terminal = self.ticket.context.copy().run(crash_error, error)
         if terminal is not None:
             self.end(terminal)
@@ -127,8 +129,8 @@ class Task:
         self.ticket.end(terminal)
 
     def _advance(self, answer: Answer | None) -> Terminal | None:
-        """Return the terminal item; None if the request needs a pass or has set `rest`.  Raises what the pipeline
-        raises."""
+        """Return the terminal item, or None if the request needs a pass or the task has set `rest`.  Raises what the
+        pipeline raises."""
         deadline = self.ticket.deadline
         if deadline.is_over():
             return cancelled_error()
@@ -149,7 +151,7 @@ class Task:
 
 
 class Service:
-    """The queues and the lanes.  As a context manager it closes itself and its readers' pools at the end."""
+    """The queues and the lanes.  As a context manager, a service closes itself and its readers' pools at the end."""
 
     def __init__(
         self,
@@ -166,11 +168,12 @@ class Service:
         default_timeout_s: float = 120.0,
         max_timeout_s: float = 600.0,
     ) -> None:
-        """`read`: what the worker processes of these pools do.  An edit is large if it and its file have at least
-        `large_chars` together.  Without a pool, the thread that answers such edits also reads them.
+        """`read`: the function that the worker processes of these pools run.  An edit is large if it and its file
+        together have at least `large_chars` characters.  Without a pool, the thread that answers such edits also reads
+        them.
 
         `is_remote`: whether a request's target is on another server.  At most `max_threads` such requests run at a
-        time, and at most `max_active` others.
+        time, and at most `max_active` other requests.
         """
         self._run = run
         self._read = read
@@ -187,7 +190,8 @@ class Service:
         self._waiting: FairQueue[Ticket] = FairQueue()
         self._waiting_remote: FairQueue[Ticket] = FairQueue()
         self._tickets: set[Ticket] = set()
-        """All tickets that have not ended.  Their states tell how many wait and run; queues only keep the order."""
+        """All tickets that have not ended.  Their states tell how many tickets wait and how many run; queues only keep
+        the order."""
         self._state = threading.Condition()
         self._is_open = True
         self._observers: list[Callable[[Ticket], None]] = []
@@ -231,16 +235,16 @@ class Service:
     def observe(self, observer: Callable[[Ticket], None]) -> None:
         """Call `observer` with every ticket that has ended, before its consumer learns of the end.
 
-        The call is on the thread that ended the ticket, in the context of the code that submitted it.  It must be
-        quick.  Its errors are logged and dropped.
+        The call is made on the thread that ended the ticket, in the context of the code that submitted it.  The
+        observer must be quick.  Its errors are logged and dropped.
         """
         self._observers.append(observer)
 
     def submit(self, request: ApplyRequest, *, is_patient: bool = False) -> Ticket:
         """Accept a request.
 
-        If the engine's queue is full once the edit has been read, the request ends with Overloaded.  If it
-        `is_patient`, this can't happen, but that queue must have room now.
+        If the engine's queue is full once the edit has been read, the request ends with Overloaded.  With `is_patient`
+        this can't happen, but that queue must have room now.
 
         Raises:
             Overloaded: the queue is full.
@@ -283,7 +287,7 @@ class Service:
         return final.result
 
     async def call(self, call: Callable[[], T], n_chars: int = 0, *, timeout_s: float | None = None) -> T:
-        """Run a pure function where edits of `n_chars` characters are read, and return its value.
+        """Run a pure function in the place where edits of `n_chars` characters are read, and return its value.
 
         Cancelling this coroutine ends the function.  `timeout_s`: how long the caller waits, including the wait for a
         free process.
@@ -318,21 +322,22 @@ class Service:
                 )
 
     def wait_until_idle(self, timeout_s: float) -> bool:
-        """Wait until all accepted requests have ended and the engine is free.  Return whether that was in time."""
+        """Wait at most `timeout_s` until all accepted requests have ended and the engine is free.  Return whether that
+        happened in time."""
         with self._state:
             return self._state.wait_for(self._is_idle, timeout_s)
 
     def close(self, drain_timeout_s: float = 0.0) -> None:
         """Close the service.  A second call does nothing.
 
-        It accepts no more requests, and lets accepted ones finish for `drain_timeout_s`.  Then it ends the rest with
-        `NotReady` and stops the thread.
+        It accepts no more requests, and gives accepted requests `drain_timeout_s` to finish.  Then it ends the rest
+        with `NotReady` and stops the thread.
         """
         with self._state:
             self._is_open = False
             self._state.notify_all()
             self._state.wait_for(self._is_idle, drain_timeout_s)
-            # Running tickets end last: else a waiting one would take the place that becomes free.
+            # Running tickets end last: else a waiting ticket would take the place that becomes free.
             left = sorted(self._tickets, key=lambda ticket: ticket.state is State.RUNNING)
         for ticket in left:
             ticket.end(closing_error())
@@ -359,7 +364,8 @@ class Service:
         ]
 
     def _queued(self) -> list[Ticket]:
-        """Return what counts against `queue_limit`: requests for a target, and large ones that wait to be read."""
+        """Return the tickets that count against `queue_limit`: requests that wait for a target, and large requests that
+        wait to be read."""
         large = [] if self._large is None else self._in(State.UNREAD, lane=self._large)
         return self._in(State.WAITING) + large
 
@@ -392,7 +398,7 @@ class Service:
         return self._large if n_chars >= self._large_chars else self._small
 
     def _refuse_full(self, owner: str, places: Sequence[Ticket], *, limit: int | None = None) -> None:
-        """Raises Overloaded if all places are taken and this owner already has its share of them."""
+        """Raises Overloaded if all places are taken and this owner already has its share of the places."""
         limit = self._queue_limit if limit is None else limit
         if (total := len(places)) < limit:
             return
@@ -520,13 +526,13 @@ class Service:
                     task.advance(answer)
                     has_advanced = True
             if not has_advanced and decodings and all(decoding.session is None for decoding in decodings):
-                with self._state:  # all wait for room that none of them has: more passes would waste processor time
+                with self._state:  # all wait for room; more passes would waste processor time
                     self._state.wait(ROOM_POLL_S)
             tasks = self._still_active(tasks)
 
     def _joining(self, n_tasks: int) -> list[Ticket]:
-        """Return the requests that join these tasks.  Without tasks, wait for a request.  The list is empty once the
-        service closes."""
+        """Return the requests that join the running tasks.  Without tasks, wait for a request.  The list is empty once
+        the service closes."""
         with self._state:
             if n_tasks == 0:
                 self._state.wait_for(lambda: self._waiting or not self._is_open)
@@ -545,5 +551,5 @@ class Service:
 
 
 def count_chars(request: ApplyRequest) -> int:
-    """Return the size of an edit: the characters that it and its file have together."""
+    """Return the size of a request: the number of characters that edit and file have together."""
     return len(request.original) + len(request.update)

@@ -23,23 +23,24 @@ from apply_service.models import EMBEDDED
 from apply_service.registry import OWN_FILES, head_of
 
 REMOTE_PREFIX = "remote:"
-"""The beginning of a remote model's source; the rest is its name on the server."""
+"""The beginning of a remote model's source; the rest is the model's name on the server."""
 VLLM = "vllm"
 LLAMA_CPP = "llama.cpp"
 AUTO = "auto"
 RECORD = "record"
 ENV_KEY = "env:"
-"""Stands before the name of the variable that holds a key."""
+"""The prefix of the name of a variable that holds a key."""
 ENV_PREFIX = "APPLY_SERVICE_"
 OLD_ENV_PREFIX = "APPLY_"
-"""The prefix of the same variables in earlier versions.  Other programs use it too."""
+"""The prefix that our variables had in earlier versions.  Other programs use it too."""
 PLACES = ("keys_file", "adapter", "draft_head")
-"""Settings that name files; in a configuration file they are relative to its folder, so that no project that a command
-is started in can bring its own."""
+"""Settings that name files or folders.  In a configuration file they are relative to its folder, so that a project in
+which a command is started can't bring its own."""
 CONFIG_VARIABLE = "APPLY_SERVICE_CONFIG"
 WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 NO_VALUE = "none"
-"""The word that unsets an optional setting.  The command line needs it too, as None there means an absent option."""
+"""The word that unsets an optional setting.  The command line needs it too, because None there means an absent
+option."""
 NONE_WORDS = ("", NO_VALUE)
 FOREIGN_MODELS = (
     *("fastapply-1.5b",),
@@ -52,7 +53,7 @@ MODEL_ALIASES = ("auto", "Fast-Apply", *FOREIGN_MODELS)
 
 @dataclass(frozen=True, slots=True)
 class SettingSpec:
-    """One setting, as the documentation, the argument parser and the checks need it."""
+    """One setting, with all that the documentation, the argument parser and the checks need."""
 
     name: str
     kind: type
@@ -63,7 +64,7 @@ class SettingSpec:
     help: str
     group: str
     allowed: tuple[Any, ...]
-    """The least and the largest number, or the words to choose from; () for any text."""
+    """The smallest and the largest number, or the words to choose from; () for any text."""
 
     @property
     def flag(self) -> str:
@@ -310,7 +311,7 @@ class Settings:
         self._refuse_misplaced_head()
 
     def _refuse_bad_models(self) -> None:
-        """Raises SettingsError unless each further model has a name, and no two have the same."""
+        """Raises SettingsError unless each further model has a name that no other has."""
         for entry, name in zip(self.models, self.more_models, strict=True):
             source = entry.partition("=")[2] or name
             own = {self.model: self.model, EMBEDDED: EMBEDDED}.get(name, source)
@@ -341,8 +342,8 @@ class Settings:
             )
 
     def _refuse_misplaced_head(self) -> None:
-        """Raises SettingsError: a head is to draft in an engine that has no place for it, or lacks its folder, or there
-        is a folder and no head that reads it."""
+        """Raises SettingsError if a head is to draft in an engine that has no place for heads, if a head lacks its
+        folder, or if there is a folder but no head that reads it."""
         head = head_of(self.drafter)
         if head is not None and (self.engine in (VLLM, LLAMA_CPP) or self.model.startswith(REMOTE_PREFIX)):
             message, limit = (
@@ -378,8 +379,8 @@ class Settings:
 
     @property
     def model_sources(self) -> dict[str, str]:
-        """The source of every model that a request may name.  The service's own comes first; the embedded one is there
-        if models run in this process."""
+        """The source of every model that a request may name.  The service's own model comes first.  The embedded model
+        is included if models run in this process."""
         more = {name: source or name for name, _, source in (entry.partition("=") for entry in self.models)}
         named = {self.model: self.model, **more}
         if self.engine == VLLM:
@@ -434,12 +435,12 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     config: str | Path | None = None,
 ) -> Settings:
-    """Return the settings in force.  A None in `command_line` counts as not given.  `environment`: by default this
-    process's.
+    """Return the settings in force.  A None in `command_line` counts as not given.  `environment`: by default the
+    environment of this process.
 
-    The file is `config`, else the one in APPLY_SERVICE_CONFIG, else the one in the platform's configuration folder,
-    which may be missing.  A variable's old name counts if its new one is not set.
-    Raises SettingsError, which names the key, its source, its value and the range.
+    The file is `config`, else the one that APPLY_SERVICE_CONFIG names, else the one in the platform's configuration
+    folder; only the last may be missing.  A variable's old name counts if its new one is not set.  Raises
+    SettingsError, which names the key, its source, its value and the range.
     """
     environment = with_new_names(os.environ if environment is None else environment)
     values: dict[str, Any] = {}
@@ -461,7 +462,7 @@ def load_settings(
 
 
 def renamed_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the new names of those of our variables that are set by their old names."""
+    """Return the new name for each of our variables that is set under its old name."""
     names = [CONFIG_VARIABLE, *(spec.variable for spec in setting_specs())]
     old_names = {OLD_ENV_PREFIX + name.removeprefix(ENV_PREFIX): name for name in names}
     return {old: new for old, new in old_names.items() if old in environment}
@@ -473,8 +474,8 @@ def with_new_names(environment: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def own_places(settings: Settings, *, config: str | Path | None = None) -> tuple[Path, ...]:
-    """Return the places of state, configuration and keys: the platform's usual ones, and the ones in use.  No edit
-    for somebody else may reach them.  `config`: as for `load_settings`."""
+    """Return the places of state, configuration and keys: the platform's usual places, and the places in use.  No edit
+    for somebody else may reach them.  `config`: the same as for `load_settings`."""
     named = [config if config is not None else with_new_names(os.environ).get(CONFIG_VARIABLE), settings.keys_file]
     places = [settings.state_path, *(Path(name).expanduser() for name in named if name)]
     with suppress(RuntimeError):  # a user without a home has no usual places
@@ -484,7 +485,7 @@ def own_places(settings: Settings, *, config: str | Path | None = None) -> tuple
 
 def _read_file(path: Path) -> dict[str, Any]:
     """Return the settings in a file, checked.  Raises SettingsError."""
-    import tomllib  # imported late, as most commands have no file to read
+    import tomllib  # imported late, because most commands have no file to read
 
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -507,7 +508,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def refuse_unknown(given: Iterable[str], source: str) -> None:
-    """Raises SettingsError if one of the names is no setting."""
+    """Raises SettingsError if one of the names is not a setting."""
     known = [spec.name for spec in setting_specs()]
     for name in sorted(given):
         if name not in known:
@@ -516,8 +517,9 @@ def refuse_unknown(given: Iterable[str], source: str) -> None:
 
 
 def fleet_settings(args: Mapping[str, Any]) -> Settings:
-    """Return the settings for all servers of a fleet, only from the `args` of its configuration file.  Raises
-    SettingsError as `Settings`, if a setting has no meaning in a fleet, or without both keys and `allow_open`."""
+    """Return the settings for all servers of a fleet.  They come only from the `args` of the fleet's configuration
+    file.  Raises the SettingsErrors of `Settings`.  Also raises SettingsError if a setting has no meaning in a fleet,
+    or if neither keys nor `allow_open` are set."""
     refuse_unknown(args, "args")
     for spec in setting_specs():
         if spec.name in args and (spec.group == "command" or spec.name in ("host", "port", "backups_kept")):

@@ -1,7 +1,7 @@
 """Chooses who decides: a program, a target model with drafts, or the program again if the target gives no answer.
 
-This is the middle of a request's path.  `pipeline` has read the edit before, and checks the text and restores its bytes
-afterwards.  The README has a table of the strategies and of when each one runs.
+This is the middle of a request's path.  Before it, `pipeline` reads the edit; after it, `pipeline` checks the text and
+restores the original's bytes.  The README has a table of the strategies and of when each one runs.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from apply_service.text.fidelity import SourceText, hash_of
 from apply_service.types import ApplyRequest, Certainty, DecodeStats, LineRange, RanStrategy, TokenEvent, Verdict
 
 LONG_FILE_LINES = 60
-"""The touched regions of a shorter file are not decided alone, unless its context requires it."""
+"""In a file with fewer lines, the touched regions are not decided alone, unless the target's context requires it."""
 STRATEGY_VERDICTS = ("fallback", "doubt", "instruction", "reply", "other_files")
-"""The checks of verdicts on how the answer came about, not on its text."""
+"""The names of checks that are about how the answer came about, not about its text."""
 
 
 class ReadEdit(NamedTuple):
@@ -64,7 +64,7 @@ class ReadEdit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a strategy made of a job: text with LF line ends, not checked yet."""
+    """The result of a strategy: text with LF line ends, not checked yet."""
 
     merged: str
     strategy: RanStrategy
@@ -74,9 +74,9 @@ class Outcome:
     agreement: bool | None = None
     confidence: float | None = None
     line_logprobs: Mapping[int, float] | None = None
-    """The target's least log probability of a decision in each line of the merged text; None without a target."""
+    """The target's lowest log probability of a decision in each line of the merged text; None without a target."""
     windows: tuple[LineRange, ...] = ()
-    """The lines of the original that the target decided; empty if it decided all."""
+    """The lines of the original that the target decided; empty if it decided the whole file."""
     note: str = ""
     """Why a fallback took the target's place."""
     error: ApplyError | None = None
@@ -89,7 +89,7 @@ class Outcome:
 
 
 MAX_REASONS = 4
-"""How many reasons a refusal gives."""
+"""A refusal gives at most this many reasons."""
 StrategyRun = Generator[TokenEvent | NextPass, Steps, Outcome]
 """A generator that the caller drives like `target.Deciding`.  It returns the outcome of the job."""
 
@@ -138,8 +138,9 @@ def unclear_error(request: ApplyRequest, edit: ReadEdit) -> NeedsMoreContext:
 
 
 def kind_of(job: EditJob) -> Kind | None:
-    """Return what there is to decide.  It is None if a program applied the edit as its format demands.  It is also None
-    if the edit's quotes were found and nothing changes: a target would write the file anew for nothing."""
+    """Return the kind of decision that is left.  The result is None if a program applied the edit as its format
+    demands.  It is also None if the edit's quotes were found and nothing changes: a target would write the whole file
+    for nothing."""
     prediction = job.prediction
     if not job.update.strip():
         return "instruction"
@@ -159,16 +160,16 @@ def needs_target(request: ApplyRequest, job: EditJob, runtime: Runtime) -> bool:
 
 
 def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:
-    """Tell whether the predicted merge may replace the target's answer.  It keeps its doubt."""
+    """Tell whether the predicted merge may replace the target's answer.  A doubt about the merge remains."""
     return request.strategy == "auto" and job.prediction.certainty is not Certainty.GUESS
 
 
 def _by_target(request: ApplyRequest, runtime: Runtime, edit: ReadEdit, deadline: Deadline) -> StrategyRun:
     """Let the target decide the whole file, or only its touched regions.
 
-    It decides only regions in three cases: windows are set to `always` and save at least half of the lines; the file
-    has at least as many lines as the context has tokens; or the whole file turns out not to fit.  With windows set to
-    `never`, it always decides the whole file.
+    The target decides only regions in three cases: windows are set to `always` and save at least half of the lines; the
+    file has at least as many lines as the context has tokens; or the whole file turns out not to fit.  With windows set
+    to `never`, the target always decides the whole file.
     """
     target, job, touched = runtime.load(request.model or runtime.models[0]), edit.job, edit.regions
     info = target.info
@@ -246,8 +247,8 @@ def _decided_by(
 
 # -- one scoring pass in the place of decoding token by token ----------------------------------------------------------
 class Weighed(NamedTuple):
-    """The text taken for each part; None if the target has to decide token by token.  `spent`: the counts of scored
-    texts that were not taken."""
+    """The text chosen for each part; None if the target has to decide token by token.  `spent`: the counts of scored
+    texts that were not chosen."""
 
     taken: list[Decided] | None
     spent: DecodeStats
@@ -265,10 +266,10 @@ def weigh(
 ) -> Generator[TokenEvent | NextPass, Steps, Weighed]:
     """Let the target score the merge of these parts (the whole file, or its windows).
 
-    It decides token by token instead if it finds the merge too unlikely, if the merge is a guess, and if the caller
-    asks for the target's own or for varied text.
+    The target decides token by token instead if it finds the merge too unlikely, if the merge is a guess, or if the
+    caller asks for the target's own text or for varied text.
 
-    Raises ContextLimitExceeded if a part is too long; Cancelled, DeadlineExceeded if nobody waits for the answer.
+    Raises ContextLimitExceeded if a part is too long, and Cancelled or DeadlineExceeded if nobody waits for the answer.
     """
     is_asked_to_write = request.strategy != "auto" or request.temperature != 0
     if is_asked_to_write or any(part.prediction.certainty is Certainty.GUESS for part in parts):
@@ -277,7 +278,7 @@ def weigh(
     if scored is None:
         return NOTHING
     least = confidence_of(scored)
-    is_certain = all(part.prediction.certainty is Certainty.CERTAIN for part in parts)  # no part has another reading
+    is_certain = all(part.prediction.certainty is Certainty.CERTAIN for part in parts)  # no part has another merge
     is_unlikely = least is not None and least < (thresholds.confirm if is_certain else thresholds.choose)
     is_forbidden = any(one.logprob == -math.inf for one in scored)  # the constraint on the output forbids it
     if is_forbidden or is_unlikely:
@@ -287,8 +288,8 @@ def weigh(
 
 # -- verdicts on how the answer came about ----------------------------------------------------------------------------
 def strategy_verdicts(job: EditJob, outcome: Outcome, confidence: float | None = None) -> Iterator[Verdict]:
-    """Yield what the caller should know about how the answer came about.  `confidence`: the answer's, if it was
-    measured."""
+    """Yield what the caller should know about how the answer came about.  `confidence`: the confidence of the answer,
+    if it was measured."""
     target, is_fallback = outcome.target, outcome.strategy == "fallback"
     yield from job.findings
     if is_fallback:

@@ -1,6 +1,6 @@
 """Provides the targets, which decide edit jobs, whole or cut into windows, and checks what a request asks of them.
 
-In a request's path, the strategies come before and choose who decides; the decoding comes after and knows no text.
+In a request's path, `strategies` comes before and chooses who decides; `decoding` comes after and knows no text.
 `Target` has weights in this process; `remote.target.RemoteTarget` asks a server.  Both are `Decider`s.
 """
 
@@ -35,11 +35,11 @@ from apply_service.types import ApplyRequest, DecodeStats, FinishReason, PassCou
 
 SPARE_TOKENS = 64
 CHARS_PER_TOKEN = 8
-"""Code has two to four characters per token.  If a text has more than this many for each token of the context, only its
-beginning is encoded at first."""
+"""Code has two to four characters per token.  If a text has more than this many characters for each token of the
+context, at first only its beginning is encoded."""
 
 Candidate = tuple[EditJob, Prediction]
-"""A job, and a text to score for it: its own prediction or another."""
+"""A job, and a text to score for the job: its own prediction or another one."""
 
 
 class Decided(NamedTuple):
@@ -47,10 +47,10 @@ class Decided(NamedTuple):
 
     merged: str
     line_logprobs: Mapping[int, float]
-    """The least log probability of a decision in each line of the text."""
+    """The lowest log probability of a decision in each line of the text."""
     stats: DecodeStats
     logprob: float | None = None
-    """Log probability of all decisions together; None if the engine does not know it."""
+    """The log probability of all decisions together; None if the engine does not know it."""
 
     @classmethod
     def of(
@@ -61,7 +61,8 @@ class Decided(NamedTuple):
         decisions: Sequence[bool],
         stats: DecodeStats,
     ) -> Decided:
-        """Make one from the output.  Each token has its log probability, and whether the target had a choice."""
+        """Make a `Decided` from the output.  `logprobs` and `decisions` give, for each token, its log probability and
+        whether the target had a choice."""
         decided = [logprob if is_one else None for logprob, is_one in zip(logprobs, decisions, strict=True)]
         total = None if None in logprobs else math.fsum(logprob for logprob in decided if logprob is not None)
         return cls(prompt_format.decode_output(ids), least_by_line(decided, prompt_format.lines_of(ids)), stats, total)
@@ -69,14 +70,15 @@ class Decided(NamedTuple):
 
 Steps = tuple[Step | None, ...] | None
 Deciding = Generator[TokenEvent | NextPass, Steps, list[Decided]]
-"""Yields provisional text, and a `NextPass` whenever it needs a pass.
+"""A generator that yields provisional text, and a `NextPass` whenever it needs a pass.
 
-The caller sends in what the pass committed for each decoding (None: nothing yet), or throws in an error.  A target on
-another server blocks instead of asking for passes.
+The caller sends in what the pass committed for each decoding (None for nothing yet), or throws in an error.  A target
+on another server blocks instead of asking for passes.
 """
 
 Scoring = Generator[TokenEvent | NextPass, Steps, list[Decided] | None]
-"""Like `Deciding`, but yields no text.  Returns None if the target can't score texts, or may not write these."""
+"""Like `Deciding`, but yields no text.  Returns None if the target can't score texts, or is not allowed to write these
+texts."""
 
 
 class TargetInfo(NamedTuple):
@@ -86,13 +88,14 @@ class TargetInfo(NamedTuple):
     takes_instructions: bool = True
     """Whether it can follow an instruction that comes without an update."""
     context_limit: int | None = None
-    """The most tokens of prompt and output together."""
+    """The maximum number of tokens of prompt and output together."""
     determinism: Literal["bitwise", "tolerant"] | None = None
-    """Whether drafts can change a bit of its output; None if it is on another server, where nothing is drafted."""
+    """`bitwise` if drafts cannot change any bit of the target's output, `tolerant` if they can; None if the target is
+    on another server, where nothing is drafted."""
     calibration: Calibration | None = None
     """How often an answer is right, by how sure the target is of it; None if this was never measured."""
     windows: str = "context"
-    """When it decides only the touched regions of a file, unless the settings say otherwise.
+    """When the target decides only the touched regions of a file, unless the settings say otherwise.
 
     `context`: if the file exceeds its context.  `always`: also if that saves half of a long file.
     """
@@ -132,13 +135,14 @@ class Runtime:
     """The models that a request may name; the first is the default."""
     default_drafter: str = "merged_edit+suffix"
     has_draft_model: bool = False
-    """Whether its targets can draft with a smaller model."""
+    """Whether the targets can draft with a smaller model."""
     head: str | None = None
-    """The head that the first of the models has."""
+    """The draft head of the first model in `models`."""
     windows: str = "auto"
     confirm_threshold: float | None = None
     choose_threshold: float | None = None
-    """This and the next two are settings of the same names.  `auto` and None leave the choice to the target."""
+    """This field and the next two are the settings of the same names.  `auto` and None leave the choice to the
+    target."""
     decides: Mapping[str, frozenset[Kind]] = field(default_factory=dict)
     """What each model may decide under strategy `auto`, known before it is loaded.  A model that is missing here may
     decide everything."""
@@ -148,8 +152,8 @@ class Runtime:
         return kind in self.decides.get(model or self.models[0], KINDS)
 
     def thresholds_of(self, target: TargetInfo) -> Thresholds:
-        """Return how likely this target must find a merge: from the settings, else from its calibration, else the
-        default."""
+        """Return how likely this target must find a merge to accept it.  The settings come first, then the target's
+        calibration, then the default."""
         found = DEFAULT_THRESHOLDS if target.calibration is None else target.calibration.thresholds
         confirm = found.confirm if self.confirm_threshold is None else self.confirm_threshold
         choose = found.choose if self.choose_threshold is None else self.choose_threshold
@@ -165,16 +169,16 @@ class Target:
     engine: Engine
     prompt_format: PromptFormat
     open_draft_engine: Callable[[], DraftEngine] | None = None
-    """Returns the configured draft model, and loads it on first use.  None if none is configured.
+    """Returns the configured draft model, and loads it on first use.  The field is None if none is configured.
 
     Raises UnsupportedParameter if its tokenizer is not the target's.
     """
     calibration: Calibration | None = None
     windows: str = "context"
     head: DraftHead | None = None
-    """What drafts inside its engine, if anything does."""
+    """The head that drafts inside its engine, if there is one."""
     recent: RecentOutputs | None = None
-    """What it wrote lately; None: it keeps nothing."""
+    """What the target wrote lately; None if it keeps nothing."""
     learnt: MutableMapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
     """What the target accepted of drafts so far (`DraftContext.learnt`)."""
 
@@ -232,8 +236,8 @@ class Target:
         return found
 
     def refuse_hopeless(self, job: EditJob) -> None:
-        """Raises ContextLimitExceeded if the beginning of the text alone exceeds the context.  Encoding all of a very
-        long text would take a second per megabyte."""
+        """Raises ContextLimitExceeded if the beginning of the text alone exceeds the context.  Encoding the whole of a
+        very long text would take a second per megabyte."""
         limit, n_chars = self.engine.context_limit, CHARS_PER_TOKEN * self.engine.context_limit
         while n_chars < max(len(job.original), len(job.update)):
             # The beginnings of the file and of the edit, with nothing merged.
@@ -308,7 +312,8 @@ def open_decoding(
 def open_scored(
     job: EditJob, texts: Sequence[KnownText], request: ApplyRequest, target: Target, deadline: Deadline
 ) -> Scored:
-    """Return the readings of one job, ready to be scored.  Opening the session may raise ContextLimitExceeded."""
+    """Return the possible merges (readings) of one job, ready to be scored.  Opening the session may raise
+    ContextLimitExceeded."""
     return Scored(
         engine=target.engine,
         prompt_ids=target.prompt_format.encode_prompt(job),
@@ -391,8 +396,8 @@ def in_process(decider: Decider) -> Target:
 
 # -- arithmetic on what was decided ------------------------------------------------------------------------------------
 def least_by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, int]]) -> dict[int, float]:
-    """Return the least log probability of a decision in each line.  A token with None was forced, or its probability is
-    unknown."""
+    """Return the lowest log probability of a decision in each line.  A token with None was forced, or its probability
+    is unknown."""
     least: dict[int, float] = {}
     for logprob, (first, last) in zip(logprobs, places, strict=True):
         if logprob is not None:
@@ -402,7 +407,7 @@ def least_by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, 
 
 
 def confidence_of(decided: Sequence[Decided]) -> float | None:
-    """Return the least probability of any decision; None if no probability is known."""
+    """Return the lowest probability of any decision; None if no probability is known."""
     logprobs = [logprob for one in decided for logprob in one.line_logprobs.values()]
     return math.exp(min(logprobs)) if logprobs else None
 
@@ -430,7 +435,7 @@ def unused_stats(stats: DecodeStats) -> DecodeStats:
     """Return the counts of a scored text that is not in the answer.  All of it counts as drafted, and nothing as
     accepted.
 
-    Its prompt is counted with the text that is in the answer.
+    The prompt of a scored text is counted with the text that is in the answer.
     """
     return replace(
         stats,

@@ -1,6 +1,6 @@
 """Defines the values that travel through the service: `ApplyRequest` -> `Prediction` -> `ApplyEvent`s -> `ApplyResult`.
 
-This module only imports the standard library.  So every layer, the command line and the typed client can use these
+This module imports only the standard library.  So every layer, the command line and the typed client can use these
 types without loading torch.  The parts of an answer go over the wire as they are: `api` makes their JSON, and its
 documentation, from the fields here and the text below each.
 
@@ -28,7 +28,7 @@ RanStrategy = Literal["exact", "confirmed", "model", "windowed", "fallback"]
 """What decided the result; the README's table says when."""
 
 ConfidenceKind = Literal["calibrated", "raw"]
-"""What a confidence is: the measured share of such answers that is right, or the target's own probability."""
+"""What a confidence figure is: the measured share of such answers that is right, or the target's own probability."""
 
 LineKind = Literal["keep", "both", "drop", "take"]
 Origin = Literal["original", "update", "model"]
@@ -54,9 +54,8 @@ class LineOp(NamedTuple):
     """One step of a merge, in output order.
 
     `keep`: the original's line, not shown in the update.  `both`: the original's line, shown in the update as context
-    (the original's wording wins).  `drop`: an original line that the edit removes.  `take`: a line of the update.
-    A `take` without `update_line` is a blank line around inserted text, or a line of the original that gets another
-    indentation.
+    (the original's wording wins).  `drop`: an original line that the edit removes.  `take`: a line of the update.  A
+    `take` without `update_line` is a blank line around inserted text, or a line of the original that is indented anew.
 
     In a whole merge, the `original_line`s of keep, both and drop are exactly 0..n-1 in order.  The `update_line`s of
     both and take are strictly increasing wherever the edit keeps the order of the file.  Drops come before the takes
@@ -67,7 +66,7 @@ class LineOp(NamedTuple):
     original_line: int | None
     update_line: int | None
     text: str
-    """The line without its line end.  A take has the text to write, re-indented if the merger moved the line."""
+    """The line without its line end.  For a take it is the text to write, re-indented if the merger moved the line."""
 
 
 def keep_all(text: str) -> tuple[LineOp, ...]:
@@ -76,7 +75,7 @@ def keep_all(text: str) -> tuple[LineOp, ...]:
 
 
 class Merge(tuple[LineOp, ...]):
-    """The operations of a finished merge.  It caches its text and its runs, because many readings ask for them."""
+    """The operations of a finished merge.  A merge caches its text and its runs, because many readings ask for them."""
 
     @cached_property
     def text(self) -> str:
@@ -98,7 +97,7 @@ class Merge(tuple[LineOp, ...]):
 
     @cached_property
     def hidden(self) -> list[tuple[int, int]]:
-        """The start and the end of each run of lines that stay without being shown."""
+        """The start and the end of each run of lines that stay and are not shown."""
         edges = pairwise([-1, *self.shown, len(self)])
         return [(above + 1, below) for above, below in edges if below > above + 1]
 
@@ -113,15 +112,15 @@ class Way(NamedTuple):
     snippet: str = ""
     """How the snippet was changed before it was aligned: `noted`, `parted`, `mixed`, ..."""
     policy: str = ""
-    """The rule for which differences between shown lines and the file's are carelessness."""
+    """The rule that says which differences between shown lines and the file's lines are carelessness."""
     extras: tuple[str, ...] = ()
     """Further changes, in order."""
     other: Way | None = None
-    """The way to another reading whose changes this one includes."""
+    """The way to another reading, whose changes this reading includes."""
 
     @property
     def is_whole_file(self) -> bool:
-        """Whether the snippet is taken for the whole file, so that lines beyond its edges are removed."""
+        """Whether the snippet is taken for the whole file, so that lines of the file beyond its edges are removed."""
         return self.other.is_whole_file if self.other is not None else self.extras[-1:] == ("cut",)
 
     def __str__(self) -> str:
@@ -131,7 +130,7 @@ class Way(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One way to read an edit that can be read in several ways."""
+    """One of several ways to merge an edit."""
 
     ops: tuple[LineOp, ...]
     features: Mapping[str, float]
@@ -160,7 +159,7 @@ class LikePlace:
     last: int
     """The first and the last line; 1-based, inclusive."""
     likeness: float
-    """The share of the quote that is there, from 0 to 1."""
+    """The share of the quote that is at this place, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,7 @@ class Failure:
     __pydantic_config__ = ON_THE_WIRE
 
     part: str
-    """Which part: "edit 2", "hunk 1", "block 3"."""
+    """The name of the part: "edit 2", "hunk 1", "block 3"."""
     candidates: tuple[LikePlace, ...] = ()
     """Up to three places that the quote may mean, the most similar first."""
     quoted: str | None = None
@@ -193,9 +192,9 @@ class Prediction:
     """A program's merge of an edit: the draft for the target, a second opinion, and sometimes the answer.
 
     `update_lines[i]` is line i of the update (`update.split("\\n")`) as the merger uses it: re-indented, without diff
-    prefix or trailing remark.  The `update_line`s of `ops` are indices into it, and the text of a `take` equals that
-    line.  `unplaced` has the indices of lines that are not in the output (markers, fences, hints, remarks, an empty
-    last line).  `determined` says that the format leaves no choice (strategy `exact`).
+    prefix or trailing remark.  The `update_line`s of `ops` are indices into `update_lines`, and the text of a `take`
+    equals the line at its index.  `unplaced` has the indices of lines that are not in the output (markers, fences,
+    hints, remarks, an empty last line).  `determined` tells whether the format leaves no choice (strategy `exact`).
     """
 
     ops: tuple[LineOp, ...]
@@ -208,7 +207,7 @@ class Prediction:
     readings: tuple[Reading, ...] = ()
     """All readings, the chosen one first; empty if there is only one."""
     ends: tuple[str, ...] | None = None
-    """The line ends of all written lines except the last, if the edit specifies them.  None: the original decides."""
+    """The line ends of all written lines except the last, if the edit specifies them; None if the original decides."""
     failures: tuple[Failure, ...] = ()
     """The parts of the edit whose quotes do not fit."""
     is_made: bool = False
@@ -235,9 +234,9 @@ class Verdict:
     """The check's name."""
     severity: Severity
     message: str = ""
-    """Empty if the check passed."""
+    """What the check found; empty if it passed."""
     lines: tuple[int, int] | None = None
-    """The first and last line that it is about; 1-based, inclusive."""
+    """The first and last line that the verdict is about; 1-based, inclusive."""
     side: Literal["merged", "original"] = "merged"
     """The text that has these lines."""
     question: str = ""
@@ -253,9 +252,8 @@ DOUBT = "doubt"
 
 
 def is_refused(check: str, severity: str, on_verdict: Mapping[str, str]) -> bool:
-    """Tell whether a finding forbids writing or returning a result.
-
-    An error does, unless the check's rule is `warn`.  With the rule `fail`, a warning does too.
+    """Tell whether a finding forbids writing or returning a result.  An error does, unless the check's rule is `warn`.
+    With the rule `fail`, a warning does too.
     """
     rule = on_verdict.get(check)
     return severity != "pass" and (rule == "fail" or (severity == "error" and rule != "warn"))
@@ -285,18 +283,18 @@ class LineRange:
 
 @dataclass(frozen=True, slots=True)
 class OtherReading:
-    """Another way to read the edit.  A request whose `reading` is its id returns it."""
+    """Another way to merge the edit.  A request with this reading's id as its `reading` gets this merge."""
 
     __pydantic_config__ = ON_THE_WIRE
 
     id: str
-    """Twelve hexadecimal digits that follow from the result's text."""
+    """Twelve hexadecimal digits, computed from the reading's text."""
     probability: float
-    """The chance that it is right, as the merger estimates it."""
+    """The chance that the reading is right, as the merger estimates it."""
     difference: str
-    """What it would do to the file instead: "keep line 3 (`x = 1`) and leave out `x = 2`"."""
+    """What this reading would do to the file instead: "keep line 3 (`x = 1`) and leave out `x = 2`"."""
     diff: str | None = None
-    """The unified diff of the original and this reading, if the request asks for diffs."""
+    """The unified diff from the original to this reading, if the request asks for diffs."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -307,7 +305,7 @@ class Position:
 
     line: int
     character: int
-    """UTF-16 code units into the line."""
+    """The number of UTF-16 code units before the place in its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +335,7 @@ class TextEdit:
     newText: str  # noqa: N815 - the protocol's spelling
     """The text that replaces the range."""
     utf8_columns: Utf8Columns
-    """`start` and `end`, in bytes of UTF-8 into their lines."""
+    """`start` and `end`, each as the number of UTF-8 bytes before the place in its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,13 +351,14 @@ class Hunk:
     """First line of the merged text."""
     merged_end: int
     first_edit: int
-    """The first of its edits, as a place in `edits`."""
+    """The index in `edits` of the hunk's first edit."""
     end_edit: int
-    """One past the last."""
+    """One past the index of the hunk's last edit."""
     confidence: float | None
-    """The chance that the hunk is right; null if there is no figure, and `confidence_kind` tells what it is.
+    """The chance that the hunk is right; null if there is no figure.
+    `confidence_kind` tells what kind of figure it is.
     If a program decided, it is the chance of all readings that change these lines in the same way.
-    If a target decided, it follows from its least probability at a decision in these lines or the one after."""
+    If a target decided, it follows from the target's lowest probability at a decision in these lines or the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,7 +373,7 @@ class ApplyRequest:
     format: str | None = None
     """The name of the edit format; if None, it is detected."""
     base: str | None = None
-    """The text that the edit was written for, if `original` is newer: the edit is merged three-way."""
+    """The text that the edit was written for, if `original` is newer.  The edit is then merged three-way."""
     base_sha256: str | None = None
     conflicts: Literal["error", "markers"] = "error"
     """What happens to lines that both the edit and the newer file changed."""
@@ -387,13 +386,15 @@ class ApplyRequest:
     temperature: float = 0.0
     seed: int = 0
     max_tokens: int | None = None
-    """If None, a few more than original and update have.  An instruction without update gets as many as fit."""
+    """The maximum number of output tokens.  With None, it is a few more tokens than original and update have; an
+    instruction without update gets as many as fit."""
     timeout_s: float | None = None
     """The time limit of the whole request, from its acceptance on."""
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
     diff: bool = False
     reading: str | None = None
-    """The id of the reading to return, or its number: 1 is the likeliest, and the others have the order of answers."""
+    """The id of the reading to return, or its number: 1 is the likeliest, and the others are numbered in the order of
+    answers."""
     owner: str = ""
     """The name of the request's API key.  The prefix cache shares nothing between owners."""
 
@@ -431,7 +432,7 @@ class DecodeStats:
     decode_s: float = 0.0
     draft_s: float = 0.0
     unknown: frozenset[str] = frozenset()
-    """Counts that a remote server did not report: 0 here, null in the answer."""
+    """The names of counts that a remote server did not report.  They are 0 here and null in the answer."""
 
     @property
     def rejected_tokens(self) -> int:
@@ -462,7 +463,7 @@ class ApplyResult:
     format: str
     language: str | None
     model: str | None
-    """None if no model took part."""
+    """The model that took part, if one did."""
     drafter: str | None
     certainty: Certainty
     reasons: tuple[str, ...]
@@ -482,13 +483,13 @@ class ApplyResult:
     diff: str | None = None
     hunks: tuple[Hunk, ...] = ()
     windows: tuple[LineRange, ...] = ()
-    """The lines that the target decided, with strategy `windowed`; all others are the original's bytes."""
+    """The lines that the target decided, with strategy `windowed`; all other lines are the original's bytes."""
     confidence_kind: ConfidenceKind | None = None
-    """None if there is no confidence."""
+    """The kind of the figure in `confidence`; None if there is none."""
     readings: tuple[OtherReading, ...] = ()
     """Other readings that may be right, the likeliest first."""
     reading: str | None = None
-    """The id of this reading; None if a model's text is no reading of the edit."""
+    """The id of the reading that was applied; None if a model's text is not a reading of the edit."""
     failures: tuple[Failure, ...] = ()
     """The parts of the edit whose quotes do not fit."""
     already_applied: bool = False
@@ -510,4 +511,5 @@ class FinalEvent:
 
 
 ApplyEvent = TokenEvent | FinalEvent
-"""What `pipeline.run` yields: any number of token events, then one final event.  Errors are raised as ApplyError."""
+"""The events that `pipeline.run` yields: any number of token events, then one final event.  Errors are raised as
+ApplyError."""

@@ -38,8 +38,8 @@ class AnswerPart(BaseModel):
 
 
 class UsageOut(AnswerPart):
-    """Counts of the decode; all 0 if no model took part.  A count is null if a remote server does not report it.  If it
-    does not report prompt and completion, these are 0 and the verdict `usage` says so."""
+    """Counts of the decode; all 0 if no model took part.  A count is null if a remote server does not report it.  If
+    the server does not report prompt and completion, these counts are 0 and the verdict `usage` says so."""
 
     prompt_tokens: int
     cached_prompt_tokens: int | None = Field(description="Prompt tokens whose keys and values the prefix cache had.")
@@ -78,7 +78,7 @@ class RepairAnswer(AnswerPart):
 
 
 class NativeAnswer(AnswerPart):
-    """The merged file, and all that tells how far it can be trusted."""
+    """The merged file, and everything that shows how far the file can be trusted."""
 
     merged_code: str = Field(description="The whole merged file, line ends as in the original.")
     merged_b64: str | None = Field(description="The merged file's bytes, where the original came as bytes.")
@@ -123,7 +123,7 @@ class NativeAnswer(AnswerPart):
 
     @classmethod
     def of(cls, result: ApplyResult, *, with_bytes: bool) -> Self:
-        """Return the answer for a result.  `with_bytes`: the original came as bytes."""
+        """Return the answer for a result.  `with_bytes`: whether the original came as bytes."""
         stats, merged_b64 = result.stats, None
         if with_bytes:
             data = encode(result.merged_code, SourceText.of(result.merged_code, result.encoding))

@@ -33,17 +33,18 @@ from apply_service.service import Service
 from apply_service.settings import Settings
 
 DIALECTS = (native, openai, code_apply, responses)
-"""The modules of the dialects.  Each has its routes (`router`), and the form of errors at its paths (`ERRORS`)."""
+"""The modules of the dialects.  Each module has its routes (`router`), and the form of errors at its paths
+(`ERRORS`)."""
 SHAPES: dict[str, ErrorShape] = {start: shape for dialect in DIALECTS for start, shape in dialect.ERRORS.items()}
 
 
 def shape_at(path: str) -> ErrorShape:
-    """Return the form of errors at a path.  It is that of the dialect with the longest matching path prefix."""
+    """Return the form of errors at a path: the form that belongs to the longest matching path prefix of any dialect."""
     return SHAPES.get(max(filter(path.startswith, SHAPES), key=len, default=""), NATIVE)
 
 
 def create_app(service: Service, settings: Settings) -> FastAPI:
-    """Return the application over a running service.  Raises SettingsError if the file of API keys is not valid."""
+    """Return the application for a running service.  Raises SettingsError if the file of API keys is not valid."""
     metrics, budget, keys = Metrics(service, settings), BodyBudget(settings), hold_keys(settings.keys_file)
     has_any_name = settings.allow_open or keys is not None
     cors, own_host = settings.cors_origins, None if has_any_name else settings.host.lower()
@@ -55,7 +56,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         description="Code-edit apply service: original file + edit -> merged file.",
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # clients do not resend a body after a redirect; a typed 404 tells them more
+        redirect_slashes=False,  # clients do not resend a body after a redirect; a 404 tells them more
         # `AuthMiddleware` checks the keys; this only documents in OpenAPI how to send one
         dependencies=[Security(HTTPBearer(scheme_name="key", auto_error=False))] if keys is not None else [],
         middleware=[  # outermost first
@@ -142,7 +143,8 @@ async def readyz(request: Request) -> Readiness:
 
 
 def public_name(model: str) -> str:
-    """Return the part of a model's name that anyone may see: without folders, as it may be a path on this machine."""
+    """Return the part of a model's name that anyone may see.  Folders are left out, because the name may be a path on
+    this machine."""
     return PureWindowsPath(model).name or "model"
 
 

@@ -44,7 +44,7 @@ class AuthMiddleware:
         has_playground: bool = False,
     ) -> None:
         """`own_host`: one more host name under which loopback may be called without a key; None allows every name.
-        `has_playground`: the service's own page may call it."""
+        `has_playground`: whether the service has a page of its own, which may call the service."""
         self._app = app
         self._own_host = own_host
         self._has_playground = has_playground
@@ -70,7 +70,7 @@ class AuthMiddleware:
         with self._keys.in_use(call.key, call.revoke):
             try:
                 async with asyncio.timeout(None) as cut:
-                    call.on_revoked = lambda _: cut.reschedule(0)  # layers below replace it if they can end better
+                    call.on_revoked = lambda _: cut.reschedule(0)  # layers below may replace it by a better end
                     await self._app(scope, receive, send)
             except TimeoutError:
                 call.refuse_revoked()
@@ -87,7 +87,8 @@ class AuthMiddleware:
 
     def _refuse_web_pages(self, headers: Headers, server: tuple[str, int | None] | None) -> None:
         """Raises OriginRefused if a web page of another origin calls.  Browsers send `Origin`, except with plain GETs
-        to the page's own host.  DNS can point that host at this machine, so loopback accepts only its own names."""
+        to the page's own host.  DNS can point the page's host at this machine, so loopback accepts only this machine's
+        own names."""
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if self._keys is not None:
             origins = []  # a page may call if it has a key
@@ -110,7 +111,8 @@ class AuthMiddleware:
             raise OriginRefused(message, value=", ".join(hosts), limit=limit, remedy=remedy)
 
     def _is_own_name(self, host: str) -> bool:
-        """Tell whether no foreign name server can have invented this host: it is an address or names this machine."""
+        """Tell whether the host is an IP address, or a name that means this machine.  No name server of others can have
+        invented such a host."""
         found = HOST.fullmatch(host)
         if found is None or int(found["port"] or 0) > MAX_PORT:
             return False

@@ -1,7 +1,7 @@
 """Keeps the state of each HTTP request: its id, key, results, errors and log line.
 
 Logs hold names and numbers, never code.  `CallMiddleware` is the outermost layer.  It keeps the request's `HttpCall` in
-a context variable, for the layers below, the tickets of the request and the log formatters.
+a context variable, where the layers below, the request's tickets and the log formatters find it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SLASHES = re.compile("/+")
 GOOD_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,128}")
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 EXPECTED = frozenset({503, 504})
-"""Statuses that are no fault of the service: it is stopping, or a deadline has passed."""
+"""Statuses that are not the service's fault: the service is stopping, or a deadline has passed."""
 
 log = logging.getLogger("apply_service.access")
 
@@ -52,14 +52,14 @@ class HttpCall:
     headers: dict[str, str] = field(default_factory=dict)
     """Additional headers of the response."""
     count_edits: Callable[[int], None] = lambda _: None
-    """Counts this many more edits against the key's rate limit (see `limits`)."""
+    """Called with a number of further edits; counts them against the key's rate limit (see `limits`)."""
     is_revoked: bool = False
     """Whether the key has been revoked since the request began."""
     on_revoked: Callable[[ApplyError], object] = lambda _: None
-    """Ends what is in progress, with that error."""
+    """Called with an error; ends whatever the request has in progress with this error."""
 
     def revoke(self) -> None:
-        """Note that the key has been revoked, and end what is in progress."""
+        """Record that the key has been revoked, and end what is in progress."""
         self.is_revoked = True
         self.on_revoked(_revoked())
 
@@ -83,7 +83,7 @@ current_call: ContextVar[HttpCall | None] = ContextVar("apply_call", default=Non
 
 
 def this_call() -> HttpCall:
-    """Return the current call.  Only for code that runs below `CallMiddleware`."""
+    """Return the current call.  Only code that runs below `CallMiddleware` may use this function."""
     call = current_call.get()
     assert call is not None, "CallMiddleware is the outermost layer"
     return call
@@ -100,13 +100,13 @@ def note_outcome(ticket: Ticket) -> None:
 
 
 def error_response(error: ApplyError, shape: ErrorShape) -> Response:
-    """Return the response for an error in the shape of a dialect."""
+    """Return the response for an error, in the form (`shape`) that the API dialect in use gives to errors."""
     return Response(shape.json(error), shape.status(type(error)), shape.headers(error), media_type="application/json")
 
 
 class CallMiddleware:
-    """Gives every request an id, one log line and one answer, whatever is raised below.  It also catches foreign
-    exceptions: the server would log their messages, which may quote code."""
+    """Gives every request an id, one log line and one answer, whatever is raised below.  It also catches exceptions
+    that are no ApplyError.  Otherwise the server would log their messages, which may quote code."""
 
     def __init__(
         self,
@@ -114,8 +114,8 @@ class CallMiddleware:
         on_end: Callable[[HttpCall, Scope, int, float], None] = lambda *_: None,
         shape_at: Callable[[str], ErrorShape] = lambda _: NATIVE,
     ) -> None:
-        """`on_end` gets the status (499 if none was sent) and the seconds.  `shape_at` returns the form of errors at a
-        path."""
+        """`on_end` gets the call, its scope, the status (499 if none was sent) and the seconds.  `shape_at` returns the
+        form of errors at a path."""
         self._app = app
         self._shape_at = shape_at
         self._on_end = on_end
@@ -162,8 +162,8 @@ class CallMiddleware:
 
 
 def _log_call(call: HttpCall, scope: Scope, status: int, sizes: dict[str, float]) -> None:
-    """Write the log line.  Successful health checks and metrics are logged only at level debug, as they are asked for
-    every few seconds."""
+    """Write the log line.  Successful health checks and metrics are logged only at level debug, because they are
+    requested every few seconds."""
     level = logging.DEBUG if scope["path"] in PROBES else logging.INFO
     if status >= 500 and status not in EXPECTED:
         level = logging.ERROR
@@ -225,7 +225,8 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _message(record: logging.LogRecord) -> str:
-    """Return the message.  Of an exception, it has the type and the place, but not the text, which may quote code."""
+    """Return the message.  For an exception, the message gives its type and place, but not its text, which may quote
+    code."""
     text = record.getMessage()
     if record.exc_info is not None and record.exc_info[0] is not None:
         frames = traceback.extract_tb(record.exc_info[2])

@@ -11,7 +11,7 @@ File and edit may contain any of the tags.  They are split at the *seam* `</code
 space only.  The code starts at the first `<code>` at the start of a line (or after `</instruction>`); the edit ends at
 the last `</update>`.  A message with two seams is ambiguous and refused.  Text between tags is taken as it is.  Text
 before the first and after the last tag is not part of the edit.  If there is no such seam, or a tag stands before or
-behind it, other orders of the tags are tried (`read_other_order`).
+behind the tagged parts, other orders of the tags are tried (`read_other_order`).
 
 Morph's clients send a long file in two parts, and announce it in a header (`EXTRALONG`).  One part is a table of its
 long lines, the other the file with a placeholder for each of them.  The placeholders are replaced here, so the answer
@@ -44,7 +44,7 @@ OPENING, CLOSING = "<updated-code>", "</updated-code>"
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
 ESCAPED = re.compile(r"(?:[^&<>\"']++|&(?:amp|lt|gt|quot|apos);)*+")
 MIN_ANCHOR = 3
-"""A line with fewer visible characters does not show which file it is from."""
+"""A line with fewer visible characters than this does not show which file it is from."""
 
 
 class TagSet(NamedTuple):
@@ -77,7 +77,7 @@ ANCHORED = re.compile(
 )
 """A line of the table is `PLACEHOLDER="TEXT"`, the text as JSON."""
 ANCHOR_RULES = "\n\nLARGE-FILE ANCHOR PROTOCOL:\n"
-"""The heading of a part of the instruction that is meant for a model which would write placeholders."""
+"""The heading of a part of the instruction.  That part is meant for models that would write placeholders."""
 
 
 class Tagged(NamedTuple):
@@ -127,12 +127,12 @@ def read_chat(
 ) -> ChatEdit:
     """Return the edit in these messages and this prediction.
 
-    `max_anchored`: an int if the client says that the code may have placeholders; the code then has at most this many
-    characters once they are replaced.
+    `max_anchored`: the maximum number of characters of the code once its placeholders are replaced; None unless the
+    client says that the code may have placeholders.
 
     Raises:
         NotAnEdit: there is no edit, or more than one.
-        AmbiguousTags: as `read_tags`, or the tagged code differs from the prediction.
+        AmbiguousTags: `read_tags` raises it, or the tagged code differs from the prediction.
         The errors of `expand`.
     """
     tagged = read_tags(user[-1], tags) if user else None
@@ -157,7 +157,8 @@ def read_chat(
 
 
 def wrapped(tagged: Tagged, *, is_tag_asked: bool) -> ChatEdit:
-    """Return the edit, and the form in which the client wants the file.  It gets it escaped if its texts are."""
+    """Return the edit, and the form in which the client wants the file.  The file is escaped if the client's texts
+    are."""
     if not is_tag_asked:
         return ChatEdit(tagged.code, tagged.update, tagged.instruction)
     if not (ESCAPED.fullmatch(tagged.code) and ESCAPED.fullmatch(tagged.update)):
@@ -179,10 +180,10 @@ def read_beside_prediction(system: Sequence[str], user: Sequence[str], predictio
 
 
 def is_edit(text: str, original: str) -> bool:
-    """Tell whether a message is surely an edit of the file, not prose about one.
+    """Tell whether a message is surely an edit of the file, not prose about an edit.
 
-    It is one of: a diff, a patch or search/replace blocks; a single fenced block; or a snippet without fences.  Such a
-    snippet does not repeat the whole file, and has a marker or begins with a line of the file.
+    Such a message is a diff, a patch or search/replace blocks; a single fenced block; or a snippet without fences.  A
+    snippet without fences must not repeat the whole file, and must have a marker or begin with a line of the file.
     """
     *_, otherwise = EDIT_FORMATS
     if detect_format(text, named=None, original=original) != otherwise:
@@ -199,8 +200,8 @@ def is_edit(text: str, original: str) -> bool:
 
 
 def read_tags(text: str, tags: TagSet) -> Tagged | None:
-    """Return the tagged parts of a message; None if it has no seam.  Raises AmbiguousTags if there are two seams;
-    NotAnEdit if the opening or closing tag is missing, or the tags are in an unknown order."""
+    """Return the tagged parts of a message; None if the message has no seam.  Raises AmbiguousTags if there are two
+    seams, and NotAnEdit if the opening or closing tag is missing, or the tags are in an unknown order."""
     text = text.removesuffix(APPLY_TOKEN)
     if tags.seam.search(text) is None:
         return None

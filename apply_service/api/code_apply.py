@@ -1,7 +1,7 @@
 """Serves `/v1/code/apply`, the structured endpoint of Morph and Relace.
 
-Its answer and errors are its own; its stream is OpenAI's (`openai`).  In an error, `error` is the message, and the
-other fields stand beside it.
+Its answer and errors have a form of their own; its stream has OpenAI's form (`openai`).  In an error, `error` is the
+message, and the other fields stand beside it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SPELLINGS = {
     "instruction": "instructions",
     "relace_metadata": "relaceMetadata",
 }
-"""Field -> its other spelling.  Only one of them may be sent."""
+"""Field -> its other spelling.  A request may use only one of the two."""
 
 
 def _spelled(name: str, default: Any, description: str) -> Any:
@@ -55,7 +55,7 @@ def _with_spellings(schema: dict[str, Any]) -> None:
 
 
 class CodeApplyRequest(EditBody):
-    """One edit of one file.  A field that is not listed is refused by name."""
+    """One edit of one file.  A field that is not listed is refused, and the error names it."""
 
     model_config = ConfigDict(json_schema_extra=_with_spellings)
 
@@ -70,7 +70,7 @@ class CodeApplyRequest(EditBody):
 
 
 class CodeApplyAnswer(AnswerPart):
-    """The merged file, twice: clients read either name."""
+    """The merged file under two names, because clients differ in the name that they read."""
 
     mergedCode: str  # noqa: N815 - the clients' spelling
     merged_code: str
@@ -120,7 +120,7 @@ class CodeApplyReply(OpenAIReply):
     summary="Apply one edit, file and edit in fields of their own",
 )
 async def code_apply(request: Request) -> Response:
-    """With `stream: true`: OpenAI's chunks, the last but one with `usage`, then `[DONE]`."""
+    """With `stream: true`, the answer is OpenAI's chunks, then `[DONE]`; the last chunk but one has `usage`."""
     call = await read_call(request, CodeApplyRequest.parse)
     edit = ChatEdit(call.initial_code, call.edit_snippet, call.instruction or "")
     said = call.relace_metadata if isinstance(call.relace_metadata, dict) else {}

@@ -1,8 +1,8 @@
 """Handles the part of a request's path that all dialects share.
 
-A dialect turns a body into an `ApplyRequest`, and writes the answer (`ReplyWriter`).  In between, every request goes
-through `respond`.  An error before the first byte has a status; later it is the last event of the stream.  The
-application's state holds `service` and `settings`.
+A dialect is a set of paths with their own JSON.  It turns a body into an `ApplyRequest`, and writes the answer
+(`ReplyWriter`).  In between, every request goes through `respond`.  An error before the first byte has a status; a
+later error is the last event of the stream.  The application's state holds `service` and `settings`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SSE = "text/event-stream"
 SSE_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Tells proxies not to store or buffer a stream."""
 PARSED_AT_ONCE = 64 * 1024
-"""Larger bodies are not parsed on the event loop: at this size, the slowest JSON takes 40 ms."""
+"""Bodies larger than this are not parsed on the event loop: at this size, the slowest JSON takes 40 ms."""
 DRAIN_FACTOR = 4
 """An oversized body is read and dropped up to this multiple of the limit, unless it declares a larger size.  Many
 clients don't see an answer that arrives while they are still sending."""
@@ -66,8 +66,9 @@ async def read_call(request: Request, parse: Callable[[bytes], T]) -> T:
     """Parse the body with `parse`, in a worker process if it is large.
 
     Raises:
-        UnsupportedMediaType: not declared as JSON (which a web page can't send to other origins), or compressed.
-        TooLarge: more than `max_body_bytes`.
+        UnsupportedMediaType: the body is not declared as JSON (which a web page can't send to other origins), or is
+            compressed.
+        TooLarge: the body has more than `max_body_bytes`.
         Cancelled: the client went away while sending.
         ApplyError: the errors of `parse`, or DeadlineExceeded if parsing takes too long.
     """
@@ -130,15 +131,15 @@ def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
 
 
 def model_names(settings: Settings) -> dict[str, str]:
-    """Return the model of each name that a request may use; models come first, then aliases."""
+    """Return a model for each name that a request may use; the models' own names come first, then aliases."""
     own = {name: name for name in settings.model_sources}
     pairs = (entry.partition("=") for entry in settings.model_aliases)  # an alias without `=` means the default model
     return own | {alias: model or settings.model for alias, _, model in pairs if alias not in own}
 
 
 def watch_client(request: Request, give_up: Callable[[ApplyError], object]) -> asyncio.Task[None]:
-    """Return a task that calls `give_up` when the client disconnects.  A revoked key calls it as well.  The body must
-    have been read.  Cancel the task when the answer is out."""
+    """Return a task that calls `give_up` when the client disconnects.  Revoking the request's key calls `give_up` as
+    well.  The body must have been read.  The caller cancels the task when the answer has been sent."""
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -170,7 +171,7 @@ async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *,
                         size = len(event.result.merged_code) + LARGE_EDIT_CHARS * n_parts
                     else:
                         size = len(event.text)
-                    # A large answer is written on another thread, as other requests wait for this one.
+                    # A large answer is written on another thread, because other requests wait for this thread.
                     for piece in write(event) if size < LARGE_CHARS else await asyncio.to_thread(write, event):
                         yield piece
         finally:

@@ -1,4 +1,4 @@
-"""Gives each error its HTTP status and its JSON in the native dialect, and translates foreign errors.
+"""Gives each error its HTTP status and its JSON in the native dialect, and translates the errors of libraries.
 
 The native JSON is `{"error": {code, message, value, limit, remedy}}`.  Another dialect has its own `ErrorShape` beside
 its routes.  Only this module translates errors of pydantic and Starlette into those of `errors.py`.
@@ -75,7 +75,8 @@ class ErrorBody(_Shape):
 
 # -- out ---------------------------------------------------------------------------------------------------------------
 class ErrorShape:
-    """The form of errors in a dialect: status, code, headers and JSON.  The native one; others differ from it."""
+    """The form of errors in a dialect: status, code, headers and JSON.  This class is the native form; other dialects
+    override parts of it."""
 
     model: type[BaseModel] = ErrorBody
 
@@ -125,7 +126,7 @@ def details_of(error: ApplyError) -> dict[str, Any]:
 
 
 def with_remedy(details: Mapping[str, Any]) -> str:
-    """Return the message and what to do, for clients that show only the message."""
+    """Return the message followed by the remedy, for clients that show only the message."""
     message, remedy = details["message"], details["remedy"]
     return f"{message.rstrip('.')}. {remedy[:1].upper()}{remedy[1:]}" if remedy else message
 
@@ -154,8 +155,8 @@ def _jsonable(value: object) -> object:
 
 # -- in ----------------------------------------------------------------------------------------------------------------
 def from_validation(error: ValidationError, model: type[BaseModel]) -> ApplyError:
-    """Return the first finding of pydantic on a `model` as one of our errors.  An unknown field comes first, because a
-    typo explains the other findings."""
+    """Return the first finding of pydantic about a `model` as one of our errors.  An unknown field comes first, because
+    a typo explains the other findings."""
     findings: Sequence[Mapping[str, Any]] = error.errors(include_url=False)
     finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
     parts = [str(part) for part in finding["loc"]]

@@ -1,10 +1,7 @@
 """Reads, makes and checks API keys: random, stored as hashes in a TOML file, compared in constant time.
 
-    [[key]]
-    name = "ci"
-    sha256 = "..."              # of the key; `apply-service key ci` makes both
-    rate_limit = 600            # requests a minute; default: the setting
-    concurrency_limit = 8       # requests at once; default: the setting
+    [[key]] name = "ci" sha256 = "..."  # hash of the key; `apply-service key ci` makes the key and this hash rate_limit
+    = 600  # requests a minute; default: the setting concurrency_limit = 8  # requests at once; default: the setting
 
 A key is 256 random bits, so nobody can find it from its plain SHA-256, and a salt would add nothing.
 """
@@ -26,7 +23,8 @@ from apply_service.errors import SettingsError
 
 ANONYMOUS = "anonymous"
 MIN_KEY_CHARS = 24
-"""The least length of a key that was made elsewhere, as a short key can be guessed from its hash."""
+"""A key that was made elsewhere needs at least this many characters, because a short key can be guessed from its
+hash."""
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 GOOD_KEY = re.compile(rf"[!-~]{{{MIN_KEY_CHARS},}}")
 HASH = re.compile(r"[0-9a-f]{64}")
@@ -87,8 +85,8 @@ class KeyHolder:
             self._in_use.discard(use)
 
     def reload(self, level: int = logging.WARNING) -> None:
-        """Read the file again; keys that it no longer has are refused from now on.  If the file can't be used, the old
-        keys stay valid, and an error is logged.  `level`: the log level of the line with the number of keys."""
+        """Read the file again.  Keys that the file no longer has are refused from now on.  If the file can't be used,
+        the old keys stay valid, and an error is logged.  `level`: the log level of the line with the number of keys."""
         try:
             ring = load_keys(self._path)
         except SettingsError as error:
@@ -128,7 +126,7 @@ def format_entry(name: str, text: str) -> str:
 
 
 def hold_keys(path: str | None) -> KeyHolder | None:
-    """Return the keys, as `load_keys` does, for a server that may read the file again."""
+    """Return the keys that `load_keys` returns, in a holder that can read the file again."""
     ring = load_keys(path)
     return None if ring is None else KeyHolder(ring, path)
 

@@ -5,9 +5,10 @@ at once, and the bytes of all their bodies.  All but the last are checked before
 the share of another.  A body that takes too long is answered 408, so slow clients can't hold their places.  `service`
 limits the queues of edits, and a ticket keeps the edit's deadline.
 
-Refusals by key, path, method or media type are answered before the body is read.  uvicorn would then read the body to
-its end, whatever its length.  So the outermost layer reads only a bounded part of it and lets the connection close.
-It reads that part for clients that are still sending: they might miss the answer if the connection were reset.
+Requests refused for their key, path, method or media type are answered before the body is read.  uvicorn would then
+read the body to its end, whatever its length.  So the outermost layer reads only a bounded part of it and lets the
+connection close.  That part is read because clients that are still sending might miss the answer if the connection were
+reset.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class BodyBudget:
 
     @contextlib.contextmanager
     def counted(self, key: str, receive: Receive) -> Iterator[Receive]:
-        """Yield `receive`, with its bytes counted until the block ends.  It raises Overloaded."""
+        """Yield a `receive` that counts its bytes until the block ends.  It raises Overloaded if there is no room for
+        them."""
         n_held = 0  # at most the largest body: `read_call` drops the rest
 
         async def receive_counted() -> Message:
@@ -75,7 +77,7 @@ class BodyBudget:
             yield receive_counted
         finally:
             self._held[key] -= n_held
-            self._held += Counter()  # removes keys with a count of 0, which are no callers
+            self._held += Counter()  # removes keys with a count of 0
 
 
 class LimitMiddleware:
@@ -127,10 +129,10 @@ class LimitMiddleware:
             yield
         finally:
             self._in_flight[key.name] -= 1
-            self._in_flight += Counter()  # removes keys with a count of 0, which are no callers
+            self._in_flight += Counter()  # removes keys with a count of 0
 
     def _count(self, call: HttpCall, n_edits: int = 1) -> None:
-        """Count this many more requests of the key.  If fewer are left, raise RateLimited and count none."""
+        """Count `n_edits` more requests of the key.  If fewer are left, raise RateLimited and count none."""
         limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:
             return
@@ -157,8 +159,8 @@ class LimitMiddleware:
         return times
 
     def _tell_rate(self, call: HttpCall) -> float:
-        """Write the key's rate into the headers, if it is limited.  Return how many more seconds its oldest request
-        counts."""
+        """Write the key's rate into the headers, if the rate is limited.  Return for how many more seconds the key's
+        oldest request counts."""
         limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:
             return 0.0
@@ -178,7 +180,7 @@ def _overloaded(who: str, n_requests: int, limit: int) -> Overloaded:
 
 
 def _in_time(receive: Receive, timeout_s: float) -> Receive:
-    """Return `receive` with a deadline for the whole body.  It raises RequestTimeout."""
+    """Return a `receive` with a deadline for the whole body.  It raises RequestTimeout after the deadline."""
     deadline: float | None = asyncio.get_running_loop().time() + timeout_s
 
     async def receive_in_time() -> Message:
@@ -200,11 +202,11 @@ def _in_time(receive: Receive, timeout_s: float) -> Receive:
 
 # -- bodies that were not read before the answer -----------------------------------------------------------------------
 KEPT_BYTES = 64 * 1024
-"""If at most this much of a body is left, the connection stays open for the next request: uvicorn reads the rest."""
+"""If at most this much of a body is left, uvicorn reads the rest and the connection stays open for the next request."""
 LINGER_BYTES = 1024 * 1024
 """How much of a larger body is read and dropped after the answer."""
 LINGER_S = 3.0
-"""How long reading it may take."""
+"""How long reading the rest of a larger body may take, in seconds."""
 
 
 def declared_bytes(headers: Headers) -> float:

@@ -1,7 +1,7 @@
 """Serves the native dialect: `POST /v1/apply` (JSON in, JSON or server-sent events out) and `POST /v1/apply/batch`.
 
 A batch is answered as a whole.  It is cancelled if the client goes away.  A malformed request is an error with a
-status; an error of one file of a batch is reported at that file.
+status; an error in one file of a batch is reported with that file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ router = APIRouter()
 
 
 class NativeReply:
-    """Writes results as `NativeAnswer`s (`ReplyWriter`), with the file's bytes if it came as bytes."""
+    """The `ReplyWriter` that writes results as `NativeAnswer`s, with the file's bytes if the file came as bytes."""
 
     error_event = "error"
     errors = NATIVE
@@ -71,9 +71,9 @@ async def apply(request: Request) -> Response:
 
 @router.post(**documented("/v1/repair", NativeRequest, RepairAnswer), summary="Mend a call that failed")
 async def repair(request: Request) -> Response:
-    """Returns the same kind of call with quotes that fit the file, or the error of the edit with `failures` that say
-    why it can't. Nothing is applied. Takes search/replace blocks, diffs, patches, JSON edits, conflict markers and
-    lines by number and hash."""
+    """Returns the same kind of call with quotes that fit the file, or the error of the edit, with `failures` that say
+    why the quotes can't fit. Nothing is applied. Takes search/replace blocks, diffs, patches, JSON edits, conflict
+    markers and lines by number and hash."""
     service, settings = state_of(request)
     call = await read_call(request, NativeRequest.parse)
     edit = admissible(call.to_request(), settings)
@@ -89,7 +89,7 @@ async def repair(request: Request) -> Response:
 async def batch(request: Request) -> Response:
     """The status is 200 whenever the batch could be tried. The field `status` tells what became of the batch, and each
     file tells what became of it. A verdict of severity error fails its file unless `on_verdict` accepts it. A file
-    without a result has nothing but its verdicts."""
+    without a result has only its verdicts."""
     service, settings = state_of(request)
     call = await read_call(request, partial(BatchRequest.parse, max_edits=settings.max_batch_edits))
     if len(call.edits or []) > 1:

@@ -1,11 +1,12 @@
 """Serves OpenAI's chats, completions and models.
 
-`/v1/chat/completions` and `/v1/apply/chat/completions` take Morph's tags or a prediction, `/v1/apply/completions` takes
-a chat with Mercury's tags, `/v1/completions` a tagged prompt.  `chat_edit` reads the edit.
+`/v1/chat/completions` and `/v1/apply/chat/completions` take Morph's tags or a prediction; `/v1/apply/completions` takes
+a chat with Mercury's tags; `/v1/completions` takes a tagged prompt.  `chat_edit` reads the edit.
 
 Clients of these paths do not look at verdicts, so an answer is refused if a check found an error (`refuse_unseen`).  A
-stream sends no text before it is certain: another strategy may replace it, and so may the original's line ends.  With
-`stream_at_once` it sends text at once.  If that text is not the answer, it ends in an error and has no finish reason.
+stream sends no text before the text is certain: another strategy may replace it, and so may the original's line ends.
+With `stream_at_once`, a stream sends text at once.  If that text turns out not to be the answer, the stream ends in an
+error and has no finish reason.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ EVENTS = ("message",)
 """All events of these streams are unnamed."""
 DONE = b"data: [DONE]\n\n"
 EVEN = 0.5
-"""A result with less confidence is more likely wrong than right."""
+"""A result with less confidence than this is more likely wrong than right."""
 CONFIDENCE_HEADER, DOUBT_HEADER = "X-Apply-Confidence", "X-Apply-Doubt"
 MAX_HEADER_CHARS = 1000
 PIECE_CHARS = 4096
@@ -103,7 +104,7 @@ class EditBody(RequestModel):
 
     @property
     def token_limit(self) -> int | None:
-        """The most tokens; a longer answer is refused."""
+        """The maximum number of tokens; a longer answer is refused."""
         return None
 
     @property
@@ -113,7 +114,7 @@ class EditBody(RequestModel):
 
     @property
     def most_choices(self) -> int:
-        """How many readings of the edit the client wants at most."""
+        """The maximum number of choices (possible merges of the edit) that the client wants."""
         return 1
 
 
@@ -133,7 +134,7 @@ class _Content(RequestModel):
 
 
 class PredictedFile(_Content):
-    """The file as it is, which the answer is expected to repeat for the most part."""
+    """The file as it is now; most of the answer is expected to repeat it."""
 
     type: Literal["content"]
 
@@ -299,7 +300,8 @@ class OpenAIErrors(ErrorShape):
     model = OpenAIErrorBody
 
     def status(self, kind: type[ApplyError]) -> int:
-        """Return OpenAI's status: 400 for a context that is too long, and for all that is 422 in the native API."""
+        """Return OpenAI's status: 400 for a context that is too long, and for every error that is 422 in the native
+        API."""
         status = super().status(kind)
         return 400 if status == 422 or issubclass(kind, ContextLimitExceeded) else status
 
@@ -319,7 +321,7 @@ OPENAI = OpenAIErrors()
 ERRORS: Mapping[str, ErrorShape] = dict.fromkeys(
     (f"/v1/{base}{name}" for base in ("", "apply/") for name in ("chat/", "completions", "models")), OPENAI
 )
-"""The beginnings of this dialect's paths, also of unknown ones."""
+"""The beginnings of all paths in this dialect, including unknown paths."""
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -339,7 +341,7 @@ class CompletionDetails(AnswerPart):
 
 
 class Usage(AnswerPart):
-    """Counts of the decode; all 0 if no model took part; details are null if a remote server reported none."""
+    """Counts of the decode; all 0 if no model took part; details are null if a remote server did not report them."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -410,7 +412,8 @@ class OpenAIReply:
         self._head = {"id": name, "created": created, "model": call.model or settings.model}
         asked = call.apply_service.stream_at_once
         at_once = settings.stream_at_once if asked is None else asked
-        # Decoded text has LF line ends and no byte-order mark, so for such a file it is not the answer.
+        # Decoded text has LF line ends and no byte-order mark, so it is not the answer for a file that has CR or such a
+        # mark.
         self._at_once = at_once and "\r" not in edit.original and not edit.original.startswith("\ufeff")
         self._sent = ""
         self._is_open = False
@@ -420,8 +423,8 @@ class OpenAIReply:
         return json.dumps(self._answer(result), ensure_ascii=False)
 
     def choices(self, first: ApplyResult, others: Sequence[ApplyResult]) -> str:
-        """Return the whole answer with a choice for each result.  Results that may not be handed out are left out.  If
-        there are others, the first may be in doubt: the client chooses."""
+        """Return the whole answer with a choice for each result.  Results that must not be handed out are left out.  If
+        there are other results, the first one may be doubtful, because the client chooses."""
         shown = [one for one in others if not self._refused(one)]
         self.refuse_unseen(first, is_chosen=bool(shown))
         answer = self._answer(first)
@@ -453,9 +456,10 @@ class OpenAIReply:
             yield from self._ending(event.result)
 
     def refuse_unseen(self, result: ApplyResult, *, is_chosen: bool = False) -> None:
-        """Refuse a result that these clients should not write to a file.  Otherwise tell in headers how sure it is.
+        """Refuse a result that these clients should not write to a file.  Otherwise say in headers how sure the result
+        is.
 
-        `is_chosen`: the client chooses, so a doubt is no reason to refuse.
+        `is_chosen`: whether the client chooses, so that a doubt is not a reason to refuse.
 
         Raises:
             Truncated: the result has more tokens than allowed.
@@ -510,7 +514,7 @@ class OpenAIReply:
         yield DONE
 
     def _chunk(self, said: Mapping[str, object] | None, finish_reason: str | None = None, **more: Any) -> bytes:
-        """Return a chunk with one choice that holds `said`; with no choice if that is None."""
+        """Return a chunk with one choice that holds `said`, or with no choice if `said` is None."""
         choices = [] if said is None else [{"index": 0, **said, "finish_reason": finish_reason, "logprobs": None}]
         kind = f"{CHAT}.chunk" if self._is_chat else TEXT
         return sse_event(json.dumps({**self._head, "object": kind, "choices": choices, **more}, ensure_ascii=False))
@@ -536,15 +540,15 @@ CHAT_SUMMARY = "Apply one edit, asked as a chat"
 )
 @router.post(**documented("/v1/chat/completions", ChatRequest, CompletionAnswer, EVENTS, OPENAI), summary=CHAT_SUMMARY)
 async def chat(request: Request) -> Response:
-    """The user message holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted.
-    Or `prediction` is the file and the user message the edit. Anything else is refused: `not_an_edit`. With `stream:
-    true`, chunks come, then `[DONE]`; text is sent only when nothing can replace it any more."""
+    """The user message holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted.  Or
+    `prediction` is the file and the user message the edit. Anything else is refused: `not_an_edit`. With `stream:
+    true`, chunks come, then `[DONE]`; text is sent only once nothing can replace it."""
     return await apply_chat(request, ChatRequest, OpenAIReply)
 
 
 @router.post(**documented("/v1/apply/completions", ChatRequest, CompletionAnswer, EVENTS, OPENAI), summary=CHAT_SUMMARY)
 async def mercury_chat(request: Request) -> Response:
-    """As chat completions, with other tags: `<|original_code|>FILE<|/original_code|>` and
+    """Works as chat completions do, with other tags: `<|original_code|>FILE<|/original_code|>` and
     `<|update_snippet|>EDIT<|/update_snippet|>`, each tag on a line of its own.
     """
     return await apply_chat(request, ChatRequest, OpenAIReply, MERCURY)
@@ -578,7 +582,7 @@ async def apply_chat(
 async def apply_edit(
     request: Request, edit: ChatEdit, call: EditBody, reply: type[OpenAIReply], **more: Any
 ) -> Response:
-    """Apply the edit and answer.  `more`: fields of the request that replace the call's own."""
+    """Apply the edit and answer.  `more`: request fields that replace those from the call."""
     service, settings = state_of(request)
     if call.stream and call.most_choices > 1:
         remedy = "leave out `stream` or `n`"
@@ -594,8 +598,9 @@ async def apply_edit(
 
 
 async def respond_with_choices(request: Request, wanted: ApplyRequest, reply: OpenAIReply, most: int) -> Response:
-    """Admit the request, and answer it with its other readings as choices.  A program applies these, within the same
-    deadline.  Each choice that is wanted counts against the key's rate limit.  Raises ApplyError."""
+    """Admit the request, and answer it with the edit's other possible merges (readings) as further choices.  A program
+    makes these merges, within the same deadline.  Each choice that is wanted counts against the key's rate limit.
+    Raises ApplyError."""
     service, settings = state_of(request)
     this_call().count_edits(most - 1)  # the request itself was counted as the first
     deadline, results, gone = Deadline(wanted.timeout_s), list[ApplyResult](), list[ApplyError]()
@@ -615,7 +620,7 @@ async def respond_with_choices(request: Request, wanted: ApplyRequest, reply: Op
                 raise gone[0]
             again = replace(wanted, reading=one.id, strategy="exact", timeout_s=left_s)
             ticket = service.submit(admissible(again, settings))
-            with contextlib.suppress(ResultError):  # a reading that fails is no choice
+            with contextlib.suppress(ResultError):  # a reading that fails is not offered as a choice
                 results.append(await ticket.result_async())
     finally:
         watcher.cancel()

@@ -1,9 +1,9 @@
 """Serves the two pages for browsers, and tells browsers what any answer may do.
 
 `/docs` is the OpenAPI description as HTML.  `/` is the playground: four files of the folder `playground`, unchanged.
-It calls the native dialect like any client, with a key if the server has keys.  Neither page loads anything from
-elsewhere.  Any answer may be opened as a page, and may quote what a user sent.  So headers tell the browser to run
-nothing but the pages' own scripts, and to make no markup from text.
+It calls the service's own API (the native dialect) like any client, with a key if the server has keys.  Neither page
+loads anything from elsewhere.  Any answer may be opened as a page, and may quote what a user sent.  So headers tell the
+browser to run only the pages' own scripts, and to make no markup from text.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ CLOSED: Mapping[str, str] = {
     "form-action": "'none'",
     "frame-ancestors": "'none'",
 }
-"""The policy of an answer that is no page: it loads and runs nothing, and no other page can show it in a frame."""
+"""The policy of an answer that is not a page: the answer loads and runs nothing, and no page can show it in a frame."""
 
 
 def policy_headers(**allowed: str) -> dict[str, str]:
-    """Return the headers of a page that may do no more than this; `script_src` stands for the rule `script-src`."""
+    """Return the headers of a page that may do only what `allowed` permits; `script_src` stands for the rule
+    `script-src`."""
     rules = {**CLOSED, **{name.replace("_", "-"): value for name, value in allowed.items()}}
     return {
         "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in rules.items()),
@@ -43,7 +44,7 @@ def policy_headers(**allowed: str) -> dict[str, str]:
 
 
 NO_PAGE = policy_headers()
-"""The headers of every answer that sets none itself."""
+"""The headers of every answer that sets no policy itself."""
 
 # -- the description ---------------------------------------------------------------------------------------------------
 STYLE = """

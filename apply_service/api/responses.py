@@ -1,8 +1,8 @@
 """Serves `POST /v1/responses`: OpenAI's Responses in their simplest form, one tagged message in and one text out.
 
-Nothing is stored.  `chat_edit` reads the edit, as it reads that of a chat.  A client that declares the tool
-`apply_patch` gets the edit as a call of that tool, and no file.  `openai` says when streams send their text, and what
-errors look like.
+Nothing is stored.  `chat_edit` reads the edit, as it does for a chat.  A client that declares the tool `apply_patch`
+gets the edit as a call of that tool, and no file.  `openai` says when streams send their text, and what errors look
+like.
 """
 
 from __future__ import annotations

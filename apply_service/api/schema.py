@@ -1,7 +1,7 @@
 """Defines the fields of native requests and batches, and turns them into the service's own requests.
 
 The command line reads `--request -` and `--batch` with the same models, so this module does not import the HTTP
-framework.  The other dialects use `EditOptions`.
+framework.  Besides the native API, the service's other API dialects use `EditOptions`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class RequestModel(BaseModel):
 
     @classmethod
     def parse(cls, body: bytes | str) -> Self:
-        """Return the request in a JSON text.  Raises UnknownField, InvalidField, BadEncoding; they name the field, the
-        value and the range."""
+        """Return the request in a JSON text.  Raises UnknownField, InvalidField or BadEncoding; each names the field,
+        the value and the range."""
         try:
             return cls.model_validate_json(body)
         except ValidationError as error:
@@ -124,7 +124,7 @@ class EditOptions(RequestModel):
 
 
 class NativeRequest(EditOptions, EditTexts):
-    """One edit of one file.  A field that is not listed is refused by name."""
+    """One edit of one file.  A field that is not listed is refused, and the error names it."""
 
     model: str | None = Field(None, description="Target model by name or alias; left out, the service's own.")
     temperature: float = Field(0.0, ge=0.0, le=2.0, description="0 is greedy.")
@@ -173,7 +173,7 @@ class BatchFile(SourceFields):
 
 
 class BatchRequest(RequestModel):
-    """Several files in one request.  A field that is not listed is refused by name."""
+    """Several files in one request.  A field that is not listed is refused, and the error names it."""
 
     mode: BatchMode = Field(
         "all_or_nothing",
@@ -193,8 +193,8 @@ class BatchRequest(RequestModel):
 
     @classmethod
     def parse(cls, body: bytes | str, max_edits: int | None = None) -> Self:
-        """Return the batch, as `RequestModel.parse` does.  Also raises UnsupportedParameter, and TooLarge if it has
-        more than `max_edits`."""
+        """Return the batch, as `RequestModel.parse` does.  Also raises UnsupportedParameter, and TooLarge if the batch
+        has more than `max_edits` edits."""
         call = super().parse(body)
         if (call.edits is None) == (call.patch is None):
             message = f"the batch has {'neither `edits` nor' if call.patch is None else 'both `edits` and'} a `patch`"
@@ -222,7 +222,8 @@ class BatchRequest(RequestModel):
 
 
 def _each(name: str, items: Iterable[T], work: Callable[[T], R]) -> list[R]:
-    """Return the results of `work`.  The messages of its errors begin with the name of the edit or file."""
+    """Return the result of `work` for each item.  The messages of its errors begin with the name of the edit or
+    file."""
     done = []
     for number, item in enumerate(items):
         try:

@@ -1,7 +1,7 @@
 """Defines a request for several files, and its answer, as values that clients share.
 
-`edits` asks the service for each file, `patch` applies one patch to all.  A file fails by an error, or by a verdict
-that the caller does not accept; its verdicts are reported either way.
+`edits` asks the service for each file, `patch` applies one patch to all.  A file fails through an error, or through a
+verdict that the caller does not accept.  Its verdicts are reported either way.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class BatchItem:
     """One file of a batch."""
 
     path: str | None
-    """Its name afterwards; a deleted file keeps its old name.  None if the request named none."""
+    """The file's name afterwards; a deleted file keeps its old name.  None if the request gave no name."""
     action: FileAction
     status: ItemStatus
     verdicts: tuple[Verdict, ...] = ()
     result: ApplyResult | None = None
-    """None for a deleted or failed file, and if the batch was withheld."""
+    """The merge; None for a deleted or failed file, and if the batch was withheld."""
     error: ApplyError | None = None
     source: str | None = None
-    """Its name before; None for a new file."""
+    """The file's name before; None for a new file."""
     new_mode: str | None = None
     """git's mode (`100755`), if a patch sets one."""
     diff: str | None = None
@@ -71,7 +71,7 @@ class BatchItem:
         return replace(item, verdicts=answer.verdicts, result=result, diff=answer.diff).judged(rules)
 
     def judged(self, on_verdict: Mapping[str, str]) -> BatchItem:
-        """Return the item.  It has failed if it has a verdict that the rules do not accept."""
+        """Return the item, marked as failed if it has a verdict that the rules do not accept."""
         failed = [verdict for verdict in self.verdicts if is_refused(verdict.check, verdict.severity, on_verdict)]
         if not failed:
             return self
@@ -92,8 +92,8 @@ class BatchResult:
 
     @classmethod
     def of(cls, mode: BatchMode, items: Sequence[BatchItem]) -> BatchResult:
-        """Return the result with these items.  If all or nothing was asked for and one failed, all results are left
-        out."""
+        """Return the result with these items.  If the mode is `all_or_nothing` and one item failed, all results are
+        left out."""
         if mode == "all_or_nothing" and any(item.status == "failed" for item in items):
             items = [
                 replace(item, status="withheld", result=None, diff=None) if item.status == "ok" else item
@@ -103,7 +103,8 @@ class BatchResult:
 
     @property
     def status(self) -> BatchStatus:
-        """The outcome: `applied` if every file is ok, `refused` if none is, else `partial` (independent files only)."""
+        """The outcome: `applied` if every file is ok, `refused` if no file is, else `partial` (only in the mode
+        `independent`)."""
         n_ok = sum(item.status == "ok" for item in self.items)
         if n_ok == len(self.items):
             return "applied"

@@ -24,7 +24,7 @@ class RepairedCall:
     """A call that fits the file."""
 
     update: str
-    """The mended call; the call as it was sent if it fitted."""
+    """The mended call, or the call as it was sent if that call fitted."""
     format: str
     fits: bool
     """Whether the call fitted as it was sent."""
@@ -66,7 +66,8 @@ def repair_call(request: ApplyRequest) -> RepairedCall:
 
 
 def _does(request: ApplyRequest, wanted: str) -> bool:
-    """Tell whether a call surely gives this text: lines of the file may be marks of its format."""
+    """Tell whether a call surely gives the text `wanted`.  It may not, if lines of the file look like marks of the
+    call's format."""
     try:
         found = read_request(request, Runtime(no_target)).job.prediction
     except ApplyError:

@@ -1,12 +1,13 @@
-"""Edits several files in one request: the service answers edits together, or a program applies one patch alone.
+"""Edits several files in one request: the service applies the edits together, or a program applies one patch without a
+model.
 
-Edits are submitted at once, so that they share the engine's passes.  If the queue does not have room for all, the rest
-wait here until the first ones end.
+Edits are submitted at once, so that they share the engine's passes.  If the queue does not have room for all edits, the
+rest wait here until the first edits end.
 
 A unified diff or V4A patch tells what happens to files as a whole (`formats.patch`).  In a reply of another format,
-each file that it names has its own part, which is applied as in a request of its own.  A file whose part does not
-surely fit fails with the anchor that was not found.  No model is asked; to let one decide, send the patch as the
-`update` of an edit.
+each file that the reply names has its own part, which is applied as in a request of its own.  If a part does not surely
+fit, its file fails, and the error gives the anchor that was not found.  No model is asked; to let a model decide, send
+the patch as the `update` of an edit.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
 
     Raises:
         MalformedEdit: the patch is not readable or names no file, or a file begins with two byte-order marks.
-        InvalidField: a file is there twice, or `on_verdict` names an unknown check.
+        InvalidField: a file is given twice, or `on_verdict` names an unknown check.
         NulByte: the patch or a file holds a NUL character.
     """
     refuse_unknown_checks(request.on_verdict)
@@ -75,8 +76,8 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
 
 # -- a reply: each file by itself --------------------------------------------------------------------------------------
 def _parts(request: PatchRequest, reply: FoundEdit) -> dict[str, str]:
-    """Return the text to read for each file that a reply is for, by the caller's names.  If the reply names no file,
-    it is for the only one.  Raises MalformedEdit if it names none and there are several."""
+    """Return the part of a reply for each file that the reply is for, by the caller's names.  If the reply names no
+    file, it is for the only file.  Raises MalformedEdit if the reply names no file and there are several."""
     known = [source.path for source in request.files]
     named = reply.parts or dict.fromkeys(named_files(normalise(request.patch), known), request.patch)
     if not named and len(known) == 1:
@@ -106,7 +107,7 @@ def _request_of(path: str | None, before: PatchSource | None, update: str) -> Ap
 
 # -- a patch -----------------------------------------------------------------------------------------------------------
 def _check(patched: PatchedFile, before: PatchSource | None, request: PatchRequest, reply: FoundEdit) -> BatchItem:
-    """Return the file's item, with the answer that the pipeline makes of any text that a program has determined."""
+    """Return the file's item, with the answer that the pipeline makes whenever a program has determined the text."""
     path, source, mode = patched.path, patched.source, patched.change.new_mode
     item = BatchItem(path or source, patched.action, "ok", source=source, new_mode=mode)
     try:
@@ -144,11 +145,11 @@ Submit = Callable[[ApplyRequest], Ticket]
 
 
 async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: BatchMode) -> BatchResult:
-    """Apply every edit.  Cancelling this coroutine cancels them.
+    """Apply every edit.  Cancelling this coroutine cancels the edits.
 
     Raises:
         InvalidField: there is no edit, two are of the same file, or `on_verdict` names an unknown check.
-        Overloaded, NotReady: the service takes none of them now.
+        Overloaded, NotReady: the service takes none of the edits now.
     """
     refuse_same_paths([request.path for request in requests])
     for request in requests:
@@ -164,7 +165,7 @@ async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: Ba
 
 
 async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[ApplyResult | ApplyError]:
-    """Return the answers in the order of the requests.  Raises ApplyError if the queue takes none of them at all."""
+    """Return the answers in the order of the requests.  Raises ApplyError if the queue takes none of the requests."""
     answers: dict[int, ApplyResult | ApplyError] = {}
     waiting = deque(enumerate(requests))
     tickets: list[Ticket] = []
@@ -193,7 +194,7 @@ async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[App
             if running:
                 _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for ticket in reversed(tickets):  # the last ones first, so that none starts when the first one ends
+        for ticket in reversed(tickets):  # the last first, so that no ticket starts when another ends
             ticket.cancel()
         for task in running:
             task.cancel()
@@ -202,14 +203,14 @@ async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[App
 
 
 def share_deadline(requests: Sequence[ApplyRequest], default_s: float, longest_s: float) -> list[ApplyRequest]:
-    """Return the edits; those without a deadline get one that lets them wait for each other.  A deadline counts from
-    admission, and all are admitted at once."""
+    """Return the edits.  Edits without a deadline get one that lets them wait for each other, because a deadline counts
+    from admission and all edits are admitted at once."""
     shared_s = min(longest_s, default_s * len(requests))
     return [replace(request, timeout_s=shared_s) if request.timeout_s is None else request for request in requests]
 
 
 def refuse_same_paths(paths: Sequence[str | None]) -> None:
-    """Raises InvalidField if there is no file, or one is named twice."""
+    """Raises InvalidField if there is no file, or a file is named twice."""
     if not paths:
         raise InvalidField("The batch holds no edit.", value=[], limit="1 or more", remedy="Send `edits` or a `patch`.")
     named = [path for path in paths if path is not None]

@@ -1,7 +1,7 @@
 """Finds the lines in which the merged text differs from the original, and what the edit says about them.
 
-Most checks start from these.  The checks here ask whether the text holds the whole edit and nothing else, and whether
-it is complete.
+Most checks start from these lines.  The checks here ask whether the merged text holds the whole edit and nothing else,
+and whether it is complete.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from apply_service.text.diff import diff_lines
 from apply_service.types import Certainty, LineOp, Severity, Verdict
 
 MAX_FINDINGS = 5
-"""The most findings of one check."""
+"""One check reports at most this many findings."""
 SLACK_LINES = 3
 SHRINK = 3
 """New lines may replace this many times their own number of lines, and `SLACK_LINES` more."""
@@ -71,11 +71,11 @@ class EditLines:
         self.is_certain = answer.prediction.determined or answer.prediction.certainty is Certainty.CERTAIN
         self._quoted = answer.prediction.update_lines if answer.prediction.probability is None else ()
         self.is_given = answer.update.strip() != ""
-        """Whether there is an update.  An instruction has none, and new text is its purpose."""
+        """Whether there is an update.  An instruction comes without one, and new text is its purpose."""
         self.taken = [op.text for op in self._ops if op.kind == "take"]
         """The new lines that the predicted merge takes from the update."""
         self.unplaced = [self._update[row].strip() for row in self._unplaced_rows]
-        """Lines of the update that are no part of the file (markers, fences, notes), stripped."""
+        """Lines of the update that are not part of the file (markers, fences, notes), stripped."""
         self.dropped = {op.original_line for op in self._ops if op.kind == "drop" and op.original_line is not None}
         """Original lines that the predicted merge removes."""
 
@@ -84,8 +84,8 @@ class EditLines:
         """Removed lines that the update does not mention; empty if the merge is certain.
 
         A removal counts as mentioned if the update has about as many lines in its place, or if it shows both neighbours
-        of the removed lines without a gap (marker) between them.  A note that something was removed is no gap.  A
-        format that quotes the removed lines (search/replace blocks, diffs) mentions them by the quote.
+        of the removed lines without a gap (marker) between them.  A note that something was removed does not count as a
+        gap.  A format that quotes the removed lines (search/replace blocks, diffs) thereby mentions them.
         """
         unsaid: set[int] = set()
         if self.is_certain:
@@ -116,16 +116,16 @@ class EditLines:
 
 # -- checks: no_op, truncation, outside_edit ---------------------------------------------------------------------------
 REACH = 3
-"""Lines around a shown or changed line in which an uncertain merge may differ from the target."""
+"""Within this many lines of a shown or changed line, an uncertain merge may differ from the target."""
 MIN_WORD_CHARS = 4
-"""The fewest letters and digits of a line that counts as repeated.  Braces and `else` may repeat."""
+"""A line needs at least this many letters and digits to count as repeated.  Braces and `else` may repeat."""
 MIN_REPEATED = 2
 
 MIN_LINES = 10
 MAX_LOST_CHARS = 0.6
 MAX_LOST_LINES = 0.5
 SLACK = 1.25
-"""If the prediction is at most this many times as long as the merged text, it foresees the loss."""
+"""If the predicted merge is at most this many times as long as the merged text, it foresees that text is lost."""
 
 
 def find_no_op(answer: CheckInput) -> list[Verdict]:
@@ -146,12 +146,12 @@ def find_no_op(answer: CheckInput) -> list[Verdict]:
 
 
 def find_outside_edit(answer: CheckInput) -> list[Verdict]:
-    """Find changed lines that the update does not mention.  Warning.
+    """Find changed lines that the update does not mention.  A finding is a warning.
 
-    There are four signs.  Lines of the original are gone that the predicted merge keeps, unless the merge is uncertain
-    and they are close to lines that the update shows.  New lines are neither in the original nor in the update.  Lines
-    of the original occur twice.  An uncertain merge removes lines whose neighbours the update does not show.  An
-    instruction is not checked, because the target writes freely there.
+    There are four signs.  Lines that the predicted merge keeps are gone, unless the merge is uncertain and these lines
+    are close to lines that the update shows.  New lines are neither in the original nor in the update.  Lines of the
+    original occur twice.  An uncertain merge removes lines whose neighbours the update does not show.  An instruction
+    is not checked, because the target writes freely there.
     """
     edit, ops = EditLines(answer), answer.prediction.ops
     if not edit.is_given:
@@ -191,8 +191,8 @@ def _shown_places(ops: Sequence[LineOp]) -> set[int]:
 
 
 def _new_and_repeated(answer: CheckInput, edit: EditLines, added: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return two groups of the added lines: those neither in the original nor in the update, and those that repeat
-    lines of the original."""
+    """Return two groups of the added lines: lines that are neither in the original nor in the update, and lines that
+    repeat lines of the original."""
     counts, known = count_stripped(answer.merged), count_stripped(answer.original)
     merged = answer.merged.split("\n")
     shown = {line.strip() for line in (*answer.update.split("\n"), *answer.prediction.update_lines, *edit.taken)}
@@ -208,11 +208,11 @@ def _new_and_repeated(answer: CheckInput, edit: EditLines, added: Sequence[int])
 
 
 def find_truncation(answer: CheckInput) -> list[Verdict]:
-    """Find a merged text that stops too early.  Error.
+    """Find a merged text that stops too early.  A finding is an error.
 
     There are two signs.  The text lost more than 60% of its characters and half of its lines, and the predicted merge
-    does not foresee this.  Or the end of the file is missing although the edit keeps it.  A file of under ten lines may
-    shrink by any amount.
+    does not foresee this.  Or the end of the file is missing, although the edit keeps that end.  A file of under ten
+    lines may shrink by any amount.
     """
     original, merged, prediction = answer.original, answer.merged, answer.prediction
     if merged == original:
@@ -252,7 +252,7 @@ def _is_end_missing(answer: CheckInput) -> bool:
         return False
     if merged.count("\n") not in changes.added:
         return len(gone) >= 2
-    # If the last line is new, it is a sign only if the text stops in the middle of a line of its source.
+    # A new last line is a sign of truncation only if it breaks off in the middle of a line of its source.
     sources = (*original, *answer.update.split("\n"))
     is_partial = last.strip() and any(line != last and line.startswith(last) for line in sources)
     return bool(is_partial and gone)

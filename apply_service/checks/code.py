@@ -1,9 +1,9 @@
 """Checks whether the merged text still parses, is indented as before, and keeps its names.
 
-A name of the file or of one of its classes, or an import, may be gone or doubled without a word in the update.  The
-update mentions the removal of a symbol if the predicted merge removes it by lines that the update shows, or if a
-removal note names it.  A second symbol is a duplicate only if it has the same place and the same header line, because
-overloads have different header lines.
+A name of the file or of one of its classes, or an import, may be lost or doubled although the update does not mention
+this.  The update mentions the removal of a symbol if the predicted merge removes it by lines that the update shows, or
+if a removal note names it.  A second symbol is a duplicate only if it has the same place and the same header line,
+because overloads have different header lines.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Symbol(NamedTuple):
     """One declared or imported name."""
 
     kind: str
-    """As `Scope.kind`, with methods as functions; or variable, export, import."""
+    """A kind of `Scope.kind`, where methods count as functions; or variable, export, import."""
     name: str
     container: str
     """The classes, modules, sections and conditional blocks around it, joined by "."; empty at top level."""
@@ -107,7 +107,7 @@ def _is_declared(scope: Scope, grammar: str) -> bool:
 
 
 def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
-    """Find lost and doubled names.  Warning.  Nothing is found without a grammar."""
+    """Find lost and doubled names.  A finding is a warning.  Nothing is found without a grammar."""
     if not answer.original.strip() or load_grammar(answer.language) is None:
         return []
     edit, changes = EditLines(answer), find_changes(answer.original, answer.merged)
@@ -117,7 +117,7 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
     may_be_lost = any(original[row].strip() and row not in said for row in changes.removed)
     doubled = {line for row in changes.added if counts[line := merged[row].strip()] > 1 and line}
     if not may_be_lost and not doubled:
-        return []  # as with most edits, so that nothing is parsed
+        return []  # so it is for most edits: nothing is parsed
     before, after = (find_symbols(text, answer.language) for text in (answer.original, answer.merged))
     found = list(_find_lost(answer, edit, _gone(before, after) if may_be_lost else ()))
     found += _find_doubled(answer, doubled, before, after)
@@ -127,7 +127,7 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
 def _find_lost(answer: CheckInput, edit: EditLines, gone: Iterable[Symbol]) -> Iterator[Verdict]:
     """Yield a verdict on each symbol that was removed although the edit does not mention it."""
     original, said = answer.original.split("\n"), edit.dropped - edit.unsaid
-    # If a name's line occurs as often as before, the name is not lost: the parser only failed to see it.
+    # If a name's line occurs as often as before, the name is not lost; the parser merely failed to see it.
     lost = count_stripped(answer.original)
     lost.subtract(count_stripped(answer.merged))
     for item in gone:
@@ -157,7 +157,7 @@ def _find_doubled(
 
 
 def _gone(before: list[Symbol], after: list[Symbol]) -> list[Symbol]:
-    """Return names that occur less often than before, and imports that no longer occur.  If names are equal, the ones
+    """Return names that occur less often than before, and imports that no longer occur.  Among equal names, the ones
     that lost their place are returned."""
     left, places = Counter(item[:2] for item in after), Counter(item[:4] for item in after)
     moved = []
@@ -178,13 +178,13 @@ def _gone(before: list[Symbol], after: list[Symbol]) -> list[Symbol]:
 # -- syntax and indentation --------------------------------------------------------------------------------------------
 MAX_ERRORS = 3
 MIN_INDENTED = 5
-"""The fewest indented lines of a file that has a style to keep."""
+"""A file needs at least this many indented lines to have a style to keep."""
 
 
 def find_broken_syntax(answer: CheckInput) -> list[Verdict]:
     """Find a text that no longer parses, or a new file that does not parse.
 
-    It is an error; if the grammar is only an approximation of its language, a warning.  Python is compiled, which also
+    A finding is an error, or a warning if the grammar only approximates its language.  Python is compiled, which also
     finds errors that a grammar overlooks, such as an indent without a header.  The grammar is asked only about text
     that does not compile.  Nothing is found without a grammar, or in a file that the grammar could not read before.
     """
@@ -217,10 +217,10 @@ def _strange_styles(original: str) -> tuple[str, ...]:
 
 
 def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
-    """Find indentation that does not fit.  Warning.
+    """Find indentation that does not fit.  A finding is a warning.
 
     There are three signs, each on added lines: tabs in a file that indents with spaces, or the reverse; a Python
-    statement that does not line up with its block; and a line with another indentation than in the predicted merge.
+    statement that does not line up with its block; and a line that is indented differently from the predicted merge.
     """
     if answer.merged == answer.original:
         return []
@@ -248,8 +248,8 @@ def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
 
 
 def _style(line: str) -> str:
-    """Return the kind of characters that indent a line.  A single space may align text (` * ...`), so it is no style of
-    its own."""
+    """Return the kind of characters that indent a line.  A single space may align text (` * ...`), so it does not count
+    as a style."""
     lead = line[: len(line) - len(line.lstrip(" \t"))]
     if not lead or not line.strip():
         return "none"
@@ -260,7 +260,7 @@ def _style(line: str) -> str:
 
 
 def _odd_statements(text: str) -> list[int]:
-    """Return rows of Python statements that start at another column than the first statement of their block."""
+    """Return rows of Python statements that do not start at the same column as the first statement of their block."""
     tree = parse(text, "python")
     stack = [tree.root] if tree is not None else []
     found = []

@@ -59,7 +59,8 @@ WITHOUT_DOTS = re.compile(
 
 
 def is_lazy_marker(line: str) -> bool:
-    """Tell whether the line, by itself, must be a lazy marker: a comment that says so, or bare dots with such words.
+    """Tell whether the line, by itself, must be a lazy marker: a comment that speaks of code left out, or bare dots
+    with such words.
 
     This is stricter than the merger, because it must never take a line of a real file for a marker.
     """
@@ -70,17 +71,18 @@ def is_lazy_marker(line: str) -> bool:
 
 
 def find_marker_leak(answer: CheckInput) -> list[Verdict]:
-    """Find a lazy marker of the update, or one that the target made up.  Error: code is missing.
+    """Find a lazy marker of the update, or one that the target made up.  A finding is an error, because code is
+    missing.
 
-    A note of the update that is no marker (a hint, a file name) is a warning.  Only added lines count, so that a file
-    already speaks of "existing code" may keep that text.
+    A note of the update that is not a marker (a hint, a file name) is a warning.  Only added lines count, so a file
+    that already speaks of "existing code" may keep that text.
     """
     edit = EditLines(answer)
     markers, notes = [], []
     # Lines that the format read as content are expected, unless they are lazy markers.
     for number, line in find_arrivals(answer, [text for text in edit.taken if not is_lazy_marker(text)]):
         is_note = line.strip() in edit.unplaced
-        # A comment of only dots is a marker in most snippets, but people write it too.
+        # A comment of only dots is a marker in most snippets, but people also write such comments themselves.
         if is_lazy_marker(line) or (is_note and re.fullmatch(DOTS, strip_comment(line).core)):
             markers.append(number)
         elif is_note and len(line.strip()) >= MIN_NOTE_CHARS:
@@ -144,8 +146,8 @@ MARKUP = re.compile(
 
 
 def _is_diff_line(line: str, rows: Set[str], *, has_plus: bool) -> bool:
-    """Tell whether the `+` or `-` before a line is a diff's sign and no text of the file.  `rows`: the file's lines,
-    stripped.  `has_plus`: whether one of them begins with `+`."""
+    """Tell whether the `+` or `-` before a line is a diff's sign, not text of the file.  `rows`: the file's lines,
+    stripped.  `has_plus`: whether one of these lines begins with `+`."""
     if line[:2] in ("++", "--"):
         return False
     if line[:1] == "+":
@@ -154,12 +156,12 @@ def _is_diff_line(line: str, rows: Set[str], *, has_plus: bool) -> bool:
 
 
 def find_edit_markup(answer: CheckInput) -> list[Verdict]:
-    """Find signs of an edit format.  Error; a warning if the original has the same line.
+    """Find signs of an edit format.  A finding is an error, or a warning if the original has the same line.
 
     The signs are block markers, a patch's directives, hunk headers, `+` and `-` prefixes, and a fence around a snippet.
-    Only new lines that the update has verbatim are examined.  If the edit's format has markers of its own, it leaves
-    them out, and it has examined the lines that it takes; so these are accepted.  In a format with a sign before every
-    line, or with its text in strings, no line is verbatim.  Fences are text in Markdown; `+` and `-` are text in
+    Only new lines that occur verbatim in the update are examined.  A format with markers of its own leaves the markers
+    out and has already examined the lines that it takes, so these lines are accepted.  In a format with a sign before
+    every line, or with its text in strings, no line is verbatim.  Fences are text in Markdown; `+` and `-` are text in
     languages with lists.
     """
     edit = EditLines(answer)

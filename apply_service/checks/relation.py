@@ -1,9 +1,10 @@
 """Checks whether an edit, its file and its instruction belong together.
 
-An edit of another file is refused, and so is one that was exchanged with its file.  The evidence must be strict,
-because a wrong refusal is worse than a doubt.  An instruction beside an update mostly summarises it.  Only three orders
-can be checked without understanding a text: to remove a name that stays, to rename one that stays, and to add one that
-is not there.  A name must be quoted; a name to remove may also look like code, if no other word follows.
+An edit of another file is refused, and so is a request in which edit and file were swapped.  The evidence must be
+strict, because a wrong refusal is worse than a doubt.  An instruction beside an update mostly summarises it.  Only
+three orders can be checked without understanding a text: to remove a name that stays, to rename one that stays, and to
+add one that is not there.  A name must be quoted.  A name to remove may instead look like code, if no other word
+follows.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ this throw throws true try type use var void while with yield
 COMMON_WORDS = frozenset(COMMON.split())
 """Frequent words of languages, and of English, that say nothing about a text's subject."""
 MIN_LINES = 5
-"""The fewest different lines of a file that can show that an edit is not for it."""
+"""A file needs at least this many different lines to show that an edit is not for it."""
 MIN_WORDS, MAX_SHARE = 6, 0.25
-"""The fewest different words of a snippet that is refused, and the largest share of them that the file has."""
+"""A snippet is refused only if it has at least this many different words, and the file has at most this share of
+them."""
 MIN_WORDS_IF_PARSED, MAX_SHARE_IF_PARSED = 12, 0.1
-"""The same limits, if the file would still parse with the snippet in it."""
+"""The same two limits for the case that the file would still parse with the snippet in it."""
 NO_CODE = frozenset({"css", "html", "json", "markdown", "toml", "yaml"})
 """Languages in which a new part often shares no word with the rest of the file."""
 PLACES = frozenset(
@@ -55,10 +57,11 @@ def _is_guess_about_code(job: EditJob) -> bool:
 
 
 def _has_part_of(file: Sequence[str], snippet: Sequence[str], lines: Sequence[str], reply: str) -> bool:
-    """Tell whether the `lines` of a snippet share a line or a definition with the file, or words around them refer to
-    it.
+    """Tell whether the `lines` of a snippet share a line or a definition with the file, or whether words around the
+    lines refer to the file.
 
-    Those words are the prose of the reply and the snippet's comments.  Also true if the file is too short to tell.
+    The words around the lines are the prose of the reply and the snippet's comments.  The result is also True if the
+    file is too short to tell.
     """
     known = {line.strip() for line in file if WORD.search(line)}
     if len(known) < MIN_LINES or any(line.strip() in known for line in lines):
@@ -73,8 +76,8 @@ def _has_part_of(file: Sequence[str], snippet: Sequence[str], lines: Sequence[st
 def refuse_unrelated(job: EditJob, reply: str, found: Sequence[Verdict]) -> None:
     """Raise Unrelated if a snippet has hardly anything in common with the file, and its place is a guess.
 
-    It shares no line, no definition and hardly a word with the file, and nothing says where it goes.  `reply`: the
-    whole update with its prose.  `found`: the findings of the checks about the guess.
+    Such a snippet shares no line, no definition and hardly a word with the file, and nothing says where it goes.
+    `reply`: the whole update with its prose.  `found`: the findings of the checks about the guess.
     """
     if not _is_guess_about_code(job):
         return
@@ -116,7 +119,7 @@ def _stands_for_code(line: str, above: str) -> bool:
 
 # -- orders of an instruction that the result contradicts --------------------------------------------------------------
 MAX_READ = 4000
-"""The most characters of an instruction that are read."""
+"""At most this many characters of an instruction are read."""
 _ORDER = re.compile(
     r"(?:^|[.;:,]\s+|\b(?:and|then|also|please|now|must|should|i|i'll|i'm|am|will) )"
     r"(?:(?P<gone>remov|delet|dropp?)|(?P<renamed>renam)|(?P<added>add))(?:e|es|s|ed|ing)? "
@@ -133,7 +136,7 @@ _ANOTHER = re.compile(r"(?:\(\))? (?:to|as|into) ")
 
 
 def unmet_order(instruction: str, original: str, merged: str) -> str | None:
-    """Return the first order that `merged` contradicts, in words; None if there is none."""
+    """Return the first order that `merged` contradicts, in words; None if it contradicts no order."""
     text = instruction[:MAX_READ]
     for order in _ORDER.finditer(text):
         found = (_QUOTED_NAME if order["added"] else _NAME).match(text, order.end())

@@ -1,8 +1,8 @@
-"""Calls a running service.  It uses only the standard library, so that the command line starts fast.
+"""Calls a running service.  This module uses only the standard library, so that the command line starts fast.
 
-It sends what `api.schema` reads, and reads what `api.answer` writes; a test compares the two.  Errors of the server are
-raised here as the same classes.  A server that can't be reached, or is no apply service, raises `Unreachable`; one that
-is silent for too long raises `DeadlineExceeded`.  Proxies set in the environment are not used.
+The client sends what `api.schema` reads, and reads what `api.answer` writes; a test compares the two sides.  Errors of
+the server are raised here as the same classes.  `Unreachable` is raised if the server can't be reached or is no apply
+service, and `DeadlineExceeded` if it is silent for too long.  Proxies set in the environment are not used.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ APPLY_PATH = "/v1/apply"
 BATCH_PATH = "/v1/apply/batch"
 DEFAULT_TIMEOUT_S = 120.0
 GRACE_S = 5.0
-"""How much longer than the deadline the client waits for an answer.  The server keeps the deadline."""
+"""The client waits for an answer this much longer than the deadline.  The server enforces the deadline."""
 DECODE_TIMES = ("prefill_s", "decode_s", "draft_s")
 
 
@@ -76,8 +76,8 @@ class HttpClient:
     ApplyError."""
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        """`url`: for instance http://127.0.0.1:8765.  `timeout_s`: the deadline of requests without one.  Raises
-        SettingsError if the URL or the key is malformed."""
+        """`url`: for instance http://127.0.0.1:8765.  `timeout_s`: the deadline of requests that have none of their
+        own.  Raises SettingsError if the URL or the key is malformed."""
         try:
             self._parts = urlsplit(url)
             is_address = bool(self._parts.hostname) and self._parts.port != 0
@@ -87,7 +87,7 @@ class HttpClient:
             limit, remedy = "http://HOST:PORT", "Correct --server."
             raise SettingsError("That is not the URL of a service.", value=url, limit=limit, remedy=remedy)
         if not (api_key is None or (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != "")):
-            # The key itself is not quoted, as errors are logged.
+            # The key itself is not quoted, because errors are logged.
             limit = "printable ASCII without blanks around"
             raise SettingsError("That is not an API key.", limit=limit, remedy="Correct it.")
         self._url = url.rstrip("/")
@@ -122,7 +122,7 @@ class HttpClient:
             raise ConnectionError("the stream was cut off")
 
     def apply_batch(self, requests: Sequence[ApplyRequest], *, mode: BatchMode = "all_or_nothing") -> BatchResult:
-        """Apply several edits, each of another file.  Each has its own deadline on the server."""
+        """Apply several edits, each to a different file.  Each has its own deadline on the server."""
         timeout_s = sum(self._timeout_s if one.timeout_s is None else one.timeout_s for one in requests)
         payload = {"mode": mode, "edits": [encode_request(one) for one in requests]}
         return self._send(BATCH_PATH, decode_batch, payload, timeout_s)
@@ -159,7 +159,7 @@ class HttpClient:
         return self._send(path, lambda answer: answer, payload, timeout_s)
 
     def close(self) -> None:
-        """Break off the calls of other threads.  The server then cancels those."""
+        """Break off the calls of other threads.  The server then cancels these calls."""
         for connection in tuple(self._connections):
             if connection.sock is not None:
                 with contextlib.suppress(OSError):
@@ -212,7 +212,7 @@ class HttpClient:
 
 
 # -- to JSON and back --------------------------------------------------------------------------------------------------
-# JSON that is no answer of this service makes these raise KeyError, TypeError or ValueError.
+# The functions below raise KeyError, TypeError or ValueError for JSON that is not an answer of this service.
 def encode_request(request: ApplyRequest) -> dict[str, object]:
     """Return the request's JSON object, without the owner and without fields that have their default."""
     encoded: dict[str, object] = {"original": request.original}
@@ -264,7 +264,8 @@ def decode_batch(answer: Json) -> BatchResult:
 
 
 def decode_error(body: Json) -> ApplyError:
-    """Return the error in an error body, as the class with its code.  An unknown code becomes a ServiceError."""
+    """Return the error in an error body, as an instance of the class that has its code.  An unknown code becomes a
+    ServiceError."""
     error = body["error"]
     kinds: list[type[ApplyError]] = [ApplyError]
     for kind in kinds:  # the loop appends the subclasses of each
@@ -286,7 +287,7 @@ def _decode_verdicts(verdicts: list[Json]) -> tuple[Verdict, ...]:
 
 
 def _read(response: HTTPResponse, decode: Callable[[dict[str, Any]], T]) -> T:
-    """Return the decoded answer.  Raises the server's error, and those of `decode`."""
+    """Return the decoded answer.  Raises the error that the server reports, and the errors of `decode`."""
     answer = json.loads(response.read())
     if not isinstance(answer, dict):
         raise TypeError

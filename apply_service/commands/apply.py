@@ -1,7 +1,7 @@
 """Runs `apply-service apply`: one edit of one file, or one JSON request.  `batch` runs it for several files.
 
-It reads the file (or, as a filter, standard input), asks for the answer (`request`), and prints it or writes it back.
-The file is written only if every check passed and the file has not changed since it was read.
+The command reads the file (or, as a filter, standard input), asks for the answer (`request`), and prints the answer or
+writes it back.  The file is written only if every check passed and the file has not changed since it was read.
 
 An edit can have several readings: ways to merge it.  If the answer is in doubt, a user at a terminal is asked which
 reading is meant.  Elsewhere nobody is asked: the answer carries its doubt, and a message names the option `--reading`.
@@ -67,7 +67,7 @@ ABOUT_THE_FILE = (
     *(BadEncoding, NulByte, MalformedEdit, NeedsMoreContext, Unrelated, Exchanged, TooLarge, ContextLimitExceeded),
     ResultError,
 )
-"""Errors that are about the file and may not name it in their message."""
+"""Errors that are about the file and whose message may lack the file's name."""
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
@@ -146,8 +146,8 @@ def _run_request(arguments: Namespace, answerer: Answerer) -> int:
 
 
 def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Namespace, done: str = "") -> int:
-    """Say how sure the answer is and what became of it, and return the exit code.  An answer that may not be used as it
-    is, is reported even with `--quiet`."""
+    """Say how sure the answer is and what became of it, and return the exit code.  If the answer must not be used as it
+    is, this is reported even with `--quiet`."""
     failed = refused_verdicts(answer, request)
     if not done:
         name = str(request.get("path") or "standard input")
@@ -170,8 +170,8 @@ def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Names
 
 
 def _read_edit(arguments: Namespace, max_bytes: int) -> tuple[SourceFile, FileEncoding, dict[str, Any]]:
-    """Return the file to edit, its encoding, and the request for it.  Standard input is no file; `--stdin-path` gives
-    its name."""
+    """Return the file to edit, its encoding, and the request for it.  Standard input has no file name; `--stdin-path`
+    gives one."""
     if arguments.file is None:
         remedy = "Name the file to edit and the snippet: apply-service apply FILE SNIPPET."
         raise InvalidField("No file is named.", remedy=remedy)
@@ -223,8 +223,8 @@ def _options(arguments: Namespace) -> dict[str, Any]:
 def _write_back(
     source: SourceFile, answer: dict[str, Any], request: Mapping[str, Any], store: BackupStore, *, is_forced: bool
 ) -> str:
-    """Write the file, and return in words what was done.  Raises FileError; CheckFailed if the answer may not be used
-    as it is, and then nothing is written."""
+    """Write the file, and return in words what was done.  Raises FileError, or CheckFailed if the answer must not be
+    used as it is; in the latter case nothing is written."""
     if failed := refused_verdicts(answer, request):
         found = "; ".join(map(output.describe, failed))
         checks = sorted({verdict["check"] for verdict in failed})
@@ -247,20 +247,20 @@ Json = dict[str, Any]
 
 
 def may_ask(arguments: Namespace) -> bool:
-    """Tell whether a person can see the question and answer it, and no option has settled it."""
+    """Tell whether a person can see the question and answer it, and no option has already answered it."""
     is_settled = arguments.quiet or arguments.json or arguments.allow_doubt or arguments.reading is not None
     return not is_settled and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def _readings_in(answer: Json) -> list[OtherReading]:
-    """Return the reading that was answered, then the others."""
+    """Return the reading that the answer uses, then the others."""
     first = OtherReading(answer["reading"] or "", answer["confidence"] or 0.0, "", answer["diff"])
     return [first, *(OtherReading(**one) for one in answer["readings"])]
 
 
 def answer_edit(arguments: Namespace, answerer: Answerer, request: Json, *, is_asking: bool) -> Json:
-    """Return the answer to a request.  If it is in doubt and `is_asking`, return the answer for the reading that the
-    user takes.  Raises ApplyError; CheckFailed if the user takes none."""
+    """Return the answer to a request.  If the answer is in doubt and `is_asking`, return the answer for the reading
+    that the user chooses.  Raises ApplyError; CheckFailed if the user chooses none."""
 
     def ask_for(asked: Json) -> Json:
         return answerer.edit(json.dumps(asked).encode(), arguments.timeout)
@@ -287,23 +287,23 @@ def answer_edit(arguments: Namespace, answerer: Answerer, request: Json, *, is_a
     if taken is None:
         remedy = "Show more unchanged lines of the file in the edit."
         raise unclear or CheckFailed(f"{arguments.file}: no reading was taken.", remedy=remedy)
-    if unclear is None and taken is readings[0]:  # the user took it, so the doubt is settled
+    if unclear is None and taken is readings[0]:  # the user chose it, so there is no doubt left
         return {**answer, "verdicts": [verdict for verdict in answer["verdicts"] if verdict["check"] != DOUBT]}
     return ask_for(request | {"reading": taken.id, "strategy": "exact"})
 
 
 def option_for_next(answer: Mapping[str, Any]) -> str:
-    """Return the option that takes the next reading of an answer; empty if there is no other."""
+    """Return the option that chooses the next reading of an answer; empty if there is no other reading."""
     if not answer["readings"]:
         return ""
-    # Numbers count from the reading that the merge program ranks first.  A model may have decided against that one.
+    # Numbers count from the reading that the merge program ranks first.  A model may have decided against that reading.
     return "--reading 2" if answer["agreement"] is not False else f"--reading {answer['readings'][0]['id']}"
 
 
 def _ask(
     name: str, why: str, readings: Sequence[OtherReading], original: str, *, is_colored: bool
 ) -> OtherReading | None:
-    """Return the reading that the user takes; None if the user wants none of them."""
+    """Return the reading that the user chooses; None if the user wants none of them."""
     numbered = {str(n): one for n, one in enumerate(shown_readings(readings), 1)}
     output.write_note(f"{name}: {'which of these is meant?' if readings[1:] else 'is this meant?'}")
     for reason in output.BETWEEN_REASONS.split(why):

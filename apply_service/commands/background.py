@@ -1,11 +1,12 @@
-"""Runs `apply-service start`, `stop` and `status`: each user has one server in the background, which `apply` asks.
+"""Runs `apply-service start`, `stop` and `status`: each user can have one server in the background, which `apply` asks.
 
 A folder in the state folder, which only the user can use, tells where the server is: `server.json` has its pid, URL and
 key.  Each server creates that file anew, locks it, and only then writes into it.  So a locked file was written by a
-process that still lives.  A file without a lock is a dead server's: it is ignored, as its pid and port may be another
-process's by now.  Looking takes a shared lock, and only the server takes an exclusive one, so lookers disturb nobody.
+process that still lives.  A file without a lock is a dead server's: it is ignored, because its pid and port may by now
+be those of another process.  Only the server takes an exclusive lock; processes that look take a shared one, so they
+disturb nobody.
 
-A second file, `lock`, is locked by the server as long as it lives, so there is only one.  The server listens on
+A second file, `lock`, is locked by the server as long as it lives, so there is only one server.  The server listens on
 loopback alone.  It asks for the key, because all users of a machine share its loopback.
 """
 
@@ -42,7 +43,8 @@ N_LOG_LINES = 10
 LOOPBACK = "http://127.0.0.1:"
 FOLDER = "server"
 LOCK_FROM, LOCK_BYTES = 2**30, 2**30 - 1
-"""The bytes of a file that are locked on Windows.  They lie beyond its end, as nobody could read locked bytes."""
+"""The bytes of a file that are locked on Windows.  They lie beyond the end of the file, because nobody could read
+locked bytes."""
 
 
 class UserServer(NamedTuple):
@@ -50,23 +52,23 @@ class UserServer(NamedTuple):
 
     pid: int
     url: str
-    """Empty once it takes no more requests, as its port may then be another process's."""
+    """The server's URL; empty once it takes no more requests, because its port may then belong to another process."""
     key: str
     models: list[str]
     started: float
-    """Seconds since the epoch."""
+    """When the server started, in seconds since the epoch."""
 
 
 # -- who runs ----------------------------------------------------------------------------------------------------------
 def folder_of(settings: Settings) -> Path:
-    """Return the server's folder.  It is not in the session's runtime folder, which is deleted when the user logs out:
-    the server lives on."""
+    """Return the server's folder.  It is not in the session's runtime folder: that is deleted when the user logs out,
+    but the server lives on."""
     return settings.state_path / FOLDER
 
 
 def find_server(settings: Settings, *, even_stopping: bool = False) -> UserServer | None:
-    """Return the user's server if it takes requests; None if there is none or it is still loading.  Raises
-    FileNotWritable if its folder is another user's."""
+    """Return the user's server if it takes requests; None if there is no server or it is still loading.  Raises
+    FileNotWritable if the server's folder belongs to another user."""
     with _opened(settings) as record:
         server = None if record is None else _read(record)
     return server if server is not None and (server.url or even_stopping) else None
@@ -74,7 +76,7 @@ def find_server(settings: Settings, *, even_stopping: bool = False) -> UserServe
 
 @contextlib.contextmanager
 def _opened(settings: Settings) -> Iterator[int | None]:
-    """Open `server.json` for reading; None if there is none."""
+    """Open `server.json` for reading, and yield its descriptor; None if there is no such file."""
     record = None
     if os.path.lexists(folder_of(settings)):  # else opening would create the folder
         with contextlib.suppress(OSError):
@@ -87,14 +89,14 @@ def _opened(settings: Settings) -> Iterator[int | None]:
 
 
 def _read(record: int) -> UserServer | None:
-    """Return the server that wrote the file, if it lives."""
+    """Return the server that wrote the file; None if it no longer lives."""
     try:
         said = json.loads(os.read(record, 2**20))
         kinds = {"pid": int, "url": str, "key": str, "models": list, "started": float}
         if not isinstance(said, dict) or {name: type(value) for name, value in said.items()} != kinds:
             return None
         server = UserServer(**said)
-        # The file is read before its lock is looked at, as a server locks the file before it writes.
+        # The file is read before its lock is looked at, because a server locks the file before it writes.
         is_sound = 1 < server.pid < 2**31 and server.models and all(isinstance(name, str) for name in server.models)
         is_sound = is_sound and (server.url == "" or server.url.startswith(LOOPBACK))
         return server if is_sound and is_locked(record) else None
@@ -126,8 +128,8 @@ def is_locked(record: int) -> bool:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock the file until it is closed; False if another process has locked it.  Raises OSError if it can't be
-    locked."""
+    """Lock the file until it is closed.  Return False if another process has locked it.  Raises OSError if the file
+    can't be locked."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -149,10 +151,10 @@ def _lock(descriptor: int) -> bool:
 # -- the server's own side ---------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def held(settings: Settings) -> Iterator[tuple[Settings, Callable[[str], None]]]:
-    """Be the user's server while this is open.  Yield its settings and a function `publish`.  Call it with the URL once
-    the server listens, and with an empty string before it closes its port.
+    """Be the user's server while the block runs.  Yield its settings and a function `publish`.  The caller calls
+    `publish` with the URL once the server listens, and with an empty string before the server closes its port.
 
-    If another server is loading or stopping, wait for it.  Raises FileNotWritable; NotReady if another one takes
+    If another server is loading or stopping, wait for it.  Raises FileNotWritable, or NotReady if another server takes
     requests.
     """
     from apply_service.api.keys import format_entry, make_key
@@ -184,7 +186,7 @@ def held(settings: Settings) -> Iterator[tuple[Settings, Callable[[str], None]]]
         try:
             yield replace(settings, host="127.0.0.1", keys_file=str(folder / "keys.toml")), publish
         finally:
-            os.ftruncate(record, 0)  # not removed, as the file of that name may be a later server's
+            os.ftruncate(record, 0)  # not removed: the file of that name may be a later server's
 
 
 def write_log(settings: Settings) -> None:
@@ -233,7 +235,7 @@ def _writing(folder: Path) -> Iterator[None]:
 # -- who is asked ------------------------------------------------------------------------------------------------------
 def choose_server(arguments: Namespace, settings: Settings) -> Settings:
     """Return the settings with `auto` decided.  The user's server is chosen if it answers at once and would decide as
-    this process does; else no server."""
+    this process does; otherwise no server is."""
     if settings.server != AUTO:
         return settings
     server = None
@@ -267,8 +269,8 @@ def _is_ready(server: UserServer, timeout_s: float) -> bool:
 
 # -- the commands ------------------------------------------------------------------------------------------------------
 def start(arguments: Namespace, settings: Settings) -> int:
-    """Run `start`: return the exit code once this server answers, or another that was faster.  Raises FileNotWritable;
-    NotReady if it did not start."""
+    """Run `start`: return the exit code once this server answers, or another server that was faster.  Raises
+    FileNotWritable, or NotReady if the server did not start."""
     import subprocess
 
     folder = private_folder(settings.state_path, FOLDER)
@@ -282,7 +284,7 @@ def start(arguments: Namespace, settings: Settings) -> int:
         options = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
     options |= {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, env=clean_environment(), encoding="utf-8", errors="replace", **options)
-    said = None  # what it wrote to standard error before it opened its log
+    said = None  # what the server wrote to standard error before it opened its log
     try:
         with spinning(f"starting a server with {settings.model}"):
             while (server := find_server(settings)) is None and said is None:
@@ -329,8 +331,8 @@ def _end_of(log: Path) -> str:
 
 
 def stop(_: Namespace, settings: Settings) -> int:
-    """Run `stop`: return the exit code once the server has ended.  Raises NotReady if it does not end or is out of
-    reach."""
+    """Run `stop`: return the exit code once the server has ended.  Raises NotReady if the server does not end or is out
+    of reach."""
     with _opened(settings) as record:
         server = None if record is None else _read(record)
         if record is None or server is None:
@@ -349,15 +351,16 @@ def stop(_: Namespace, settings: Settings) -> int:
 
 
 def _terminate(server: UserServer, record: int) -> None:
-    """Send SIGTERM to the server, and never to another process that has its pid by now.  Raises NotReady if the server
-    runs in another container."""
+    """Send SIGTERM to the server, but never to another process that by now has the server's pid.  Raises NotReady if
+    the server runs in another container."""
     pidfd = None
     with contextlib.suppress(OSError):  # Linux before 5.3 has no pidfd
         pidfd = os.pidfd_open(server.pid) if sys.platform == "linux" else None
     try:
         if not is_locked(record):
             return
-        # The server lived after `pidfd_open`.  So if the pid is the server's, the descriptor is too.
+        # The server still lived after `pidfd_open`.  So if the pid is the server's, the descriptor belongs to the
+        # server too.
         if not _has_open(server.pid, record):
             message = f"Your server runs in another container: process {server.pid} here is not that server."
             raise NotReady(message, remedy="Stop it from its own container.")
@@ -372,7 +375,7 @@ def _terminate(server: UserServer, record: int) -> None:
 
 
 def _has_open(pid: int, descriptor: int) -> bool:
-    """Tell whether the process has the file open; True if the system does not tell."""
+    """Tell whether the process has the file open; True if the system does not say."""
     if not os.path.isdir("/proc/self/fd"):
         return True
     wanted = os.fstat(descriptor)

@@ -1,7 +1,7 @@
-"""Runs `apply-service apply --batch` and `--patch`: edits of several files, all or nothing or each for itself.
+"""Runs `apply-service apply --batch` and `--patch`: edits several files, either all or nothing or each by itself.
 
-It reads the files that the batch or patch names, asks for the answer (`request`), and prints diffs or writes the files
-back.  `Roots` checks the names, as a batch may come from an agent and a patch from anywhere.
+The command reads the files that the batch or patch names, asks for the answer (`request`), and prints diffs or writes
+the files back.  `Roots` checks the names, because a batch may come from an agent and a patch from anywhere.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ Sources = Mapping[str, SourceFile]
 
 
 def run(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> int:
-    """Run the command and return the exit code.  `store`: writes the files, with --in-place.  Raises ApplyError."""
+    """Run the command and return the exit code.  `store`: the store that writes the files, with --in-place.  Raises
+    ApplyError."""
     settings = answerer.settings
     roots = Roots(arguments.root or ["."], own_places(settings, config=arguments.config))
     wants_diff = arguments.diff or not (arguments.in_place or arguments.json)
@@ -81,8 +82,8 @@ def run(arguments: Namespace, answerer: Answerer, store: BackupStore | None) -> 
 
 
 def _set_rule_of_doubt(parts: Sequence[Json], arguments: Namespace) -> None:
-    """Set whether a doubt fails an edit: it does if files are written, unless an option accepts it.  What the edit
-    itself says comes first."""
+    """Set whether a doubt fails an edit.  It does if files are written, unless an option accepts it.  A rule in the
+    edit itself comes first."""
     if arguments.allow_doubt or arguments.in_place:
         rule = "warn" if arguments.allow_doubt else "fail"
         for part in parts:
@@ -162,7 +163,7 @@ class BatchFiles:
         return source
 
     def fields(self, name: str, source: SourceFile, encoding: str | None = None) -> dict[str, str]:
-        """Return the request's fields for the file.  `encoding`: the one that the batch names for this file."""
+        """Return the request's fields for the file.  `encoding`: the encoding that the batch names for this file."""
         found = file_encoding(source.data, encoding or self.encoding)
         if found.is_guess:
             self.guesses[name] = found
@@ -218,8 +219,8 @@ def _with_files(batch: Json, on_disk: BatchFiles, *, wants_diff: bool) -> tuple[
 
 
 def _tell_guesses(answer: Json, sources: Sources, guesses: Mapping[str, FileEncoding], *, is_together: bool) -> None:
-    """Report in each answer that its file's encoding is a guess.  A file fails if its edit brings characters that the
-    guess may write wrongly; if all or nothing is asked for, raise BadEncoding."""
+    """Report each file whose encoding is a guess, in the answer for that file.  A file fails if its edit brings in
+    characters that the guess may write wrongly.  If all or nothing is asked for, raise BadEncoding instead."""
     for item in answer["items"]:
         name = item["source"]
         if name not in guesses:
@@ -243,7 +244,7 @@ def _write_back(
     items: Sequence[Json], sources: Sources, write: Callable[[list[FileWrite]], None], *, is_together: bool
 ) -> int:
     """Write the files with status `ok`, and return how many could not be written.  Raises FileError instead if all or
-    nothing is asked for, or if one item takes a name that another gives up."""
+    nothing is asked for, or if one item takes a name that another item gives up."""
     done = [item for item in items if item["status"] == "ok"]
     moved = [item for item in done if item["path"] != item["source"]]
     taken_over = {item["path"] for item in moved} & {item["source"] for item in moved} - {None}
@@ -272,7 +273,7 @@ def _writes(item: Json, sources: Sources) -> Iterator[FileWrite]:
         is_executable, like = None, None
         if item["new_mode"] is not None:
             is_executable = item["new_mode"] == "100755"
-        if before is not None and before.target != after.target:  # it is moved or copied, and stays executable
+        if before is not None and before.target != after.target:  # a moved or copied file stays executable
             like = before
             is_executable = bool((before.mode or 0) & 0o100) if is_executable is None else is_executable
         yield FileWrite(after, merged_bytes(item["answer"]), is_executable, like)

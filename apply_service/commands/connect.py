@@ -1,4 +1,5 @@
-"""Runs `apply-service connect CLIENT`: prints the configuration that points a client here, or adds it to its file.
+"""Runs `apply-service connect CLIENT`: prints the configuration that points a client to us, or adds it to the client's
+file.
 
 An entry is inserted as text, so the file keeps its comments, order and layout.  The new text is then parsed and
 compared with the old configuration plus the entry.  If they differ, or the file cannot be parsed, nothing is written.
@@ -34,16 +35,17 @@ class Client(NamedTuple):
     title: str
     note: str
     files: tuple[str, ...] = ()
-    """Its configuration files in the project.  The first that exists is used, else the first.  Empty for a program."""
+    """The client's configuration files in the project.  The first file that exists is used, or else the first in the
+    list.  Empty for a program."""
     keys: tuple[str, ...] = ()
-    """The path of the entry in that file.  Empty if the file is ours alone."""
+    """The path of the entry inside that file.  It is empty if the file is ours alone."""
     entry: Mapping[str, Any] = {}
     text: str = ""
-    """The text to print in place of an entry: a program, or a whole file."""
+    """The text to print instead of an entry: a program, or a whole file."""
 
     @property
     def snippet(self) -> str:
-        """The whole configuration, as a file of its own."""
+        """The whole configuration, in the form of a separate file."""
         return self.text if not self.keys else FORMATS[Path(self.files[0]).suffix].insert("", self.keys, self.entry)
 
 
@@ -97,8 +99,8 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 def own_program() -> list[str]:
     """Return the words that start this command from everywhere: the program's file, or the interpreter with the module.
-    A client outside the environment would not find the bare name.  On Windows it would run a program of that name in
-    the project."""
+    A client outside the environment would not find the bare name.  On Windows, the client would run a program of that
+    name in the project."""
     path = Path(os.path.abspath(sys.argv[0]))
     named = [path] if path.stem == NAME and os.path.dirname(sys.argv[0]) else []
     places = [*named, Path(sys.executable).with_name(NAME)]
@@ -248,8 +250,8 @@ def load_json(text: str) -> Any:
 
 
 def insert_json(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
-    """Return the text with the entry as the first member of the innermost object of `keys` that exists.  The objects
-    that are missing are put around it."""
+    """Return the text with the entry as the first member of the innermost object of `keys` that exists.  The missing
+    objects are put around the entry."""
     text = text or "{}\n"
     eol = "\r\n" if "\r\n" in text else "\n"
     indent = found[1] if (found := re.search(r"^([ \t]+)\S", text, re.MULTILINE)) else "  "

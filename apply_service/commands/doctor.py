@@ -38,7 +38,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """Yield all findings, those that are fast to get first."""
+    """Yield all findings, starting with those that are fast to get."""
     from apply_service.drafting.drafter import check_drafter
     from apply_service.registry import head_of
 
@@ -79,8 +79,8 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 
 def _examine_model(settings: Settings) -> tuple[bool, str]:
-    """Load the model, or ask the server that has it.  Return whether it works, and the words that follow its name.
-    Raises any error that keeps the model from working."""
+    """Load the model, or ask the server that has it.  Return whether the model works, and the words to print after its
+    name.  Raises any error that keeps the model from working."""
     source = settings.model_sources[settings.model]
     if source.startswith(REMOTE_PREFIX):
         from apply_service.remote.client import Endpoint, served_models
@@ -114,8 +114,8 @@ def _examine_model(settings: Settings) -> tuple[bool, str]:
 
 
 def _speeds(pass_times: Mapping[int, float], plain_s: float) -> str:
-    """Return in words how long a pass of each size takes, and the most tokens per second: one token a pass without
-    drafts, and all rows of the best size with them."""
+    """Return in words how long a pass of each size takes, and the maximum number of tokens per second: with one token a
+    pass (without drafts), and with all rows of the best size (with drafts)."""
     times = ", ".join(f"{n_rows} {1e3 * seconds:.3g}" for n_rows, seconds in sorted(pass_times.items()))
     best = max(n_rows / seconds for n_rows, seconds in pass_times.items())
     return (

@@ -1,6 +1,7 @@
-"""Runs `apply-service engine`: prints how another engine serves a model with drafts, and the memory that it takes.
+"""Runs `apply-service engine`: prints the command by which another engine serves a model with drafts, and the memory
+that the model takes.
 
-Nothing is started.  The lines follow the engines' own documentation; `is_run` says which of them were run here.
+Nothing is started.  The lines follow the engines' own documentation; `is_run` says which of the lines were run here.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from apply_service.models import hub
 
 PROPOSER = "apply_service.engine.vllm.proposer.MergedEditProposer"
 DRAFT = "DRAFT"
-"""Stands in a line for the folder of a draft model or head."""
+"""The placeholder in a line for the folder of a draft model or head."""
 CONTEXT_TOKENS = 32_768
-"""Tokens of one sequence, if the model takes more."""
+"""The number of tokens of one sequence, unless the model takes fewer."""
 ROOM = 1.15
-"""What a card needs beside weights, keys and values: activations, workspaces and the driver, as a share."""
+"""The memory of a card as a multiple of weights, keys and values; the rest is for activations, workspaces and the
+driver."""
 CARDS_GIB = (6, 8, 12, 16, 24, 32, 40, 48, 80, 141, 180)
 
 
@@ -32,13 +34,13 @@ class Line:
     """How one engine is told to draft."""
 
     options: Sequence[str]
-    """Words behind those that start the engine with a model."""
+    """Words that follow those that start the engine with a model."""
     needs_draft: bool = False
-    """Whether it needs the files of a draft model or head."""
+    """Whether the engine needs the files of a draft model or head."""
     variables: str = ""
-    """Environment variables, as a shell takes them."""
+    """Environment variables, in the syntax of a shell."""
     file: str = ""
-    """What the configuration file `speculation.yaml` holds."""
+    """The text of the configuration file `speculation.yaml`."""
     is_run: bool = False
     note: str = ""
 
@@ -152,7 +154,7 @@ def _told(arguments: Namespace, line: Line) -> dict[str, Any]:
 
 
 def _folder(name: str) -> Path | None:
-    """Return where a model's files are; None if they are not here."""
+    """Return the folder with a model's files; None if they are not on this machine."""
     path = Path(name)
     if path.exists() and not hub.is_hub_name(name):
         return path
@@ -162,7 +164,8 @@ def _folder(name: str) -> Path | None:
 def memory_of(path: Path, context: int | None = None) -> dict[str, float | int | None]:
     """Return the bytes that a model takes: its files, the keys and values of one sequence, and the smallest card.
 
-    Keys and values are None for a GGUF file, which is not opened, and for models that do not tell their shape.
+    The bytes of keys and values are None for a GGUF file, which is not opened, and for models that do not state their
+    shape.
     """
     files = [path] if path.is_file() else [*path.glob("*.safetensors")] or [*path.glob("*.gguf")]
     weights = sum(file.stat().st_size for file in files)
@@ -178,7 +181,7 @@ def memory_of(path: Path, context: int | None = None) -> dict[str, float | int |
 
 
 def _slot_bytes(config: Mapping[str, Any]) -> int | None:
-    """Return the bytes of keys and values of one token, in 16 bits; None if the configuration does not tell."""
+    """Return the bytes of one token's keys and values in 16 bits; None if the configuration does not say."""
     n_heads, n_layers = config.get("num_attention_heads"), config.get("num_hidden_layers")
     if not n_heads or not n_layers:
         return None

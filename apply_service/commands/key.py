@@ -14,8 +14,8 @@ from apply_service.settings import Settings
 
 def run(arguments: Namespace, _: Settings) -> int:
     """Run the command and return the exit code.  A new key is printed to standard output; without a file, so is its
-    entry.  Raises SettingsError if the file is no key file or has the name already; FileNotWritable if it cannot be
-    written."""
+    entry.  Raises SettingsError if the file is not a key file or already has the name, and FileNotWritable if the file
+    cannot be written."""
     from apply_service.api.keys import format_entry, load_keys, make_key
 
     key = sys.stdin.readline().strip() if arguments.stdin else make_key()

@@ -39,9 +39,10 @@ CRASHED = 1
 PATH = "/mcp"
 KEY_NAME = "run"
 MAX_MESSAGE_BYTES = 256 * 1024
-"""A limit that protects the event loop, which parses messages: this much text takes 1 ms, this many brackets 60 ms."""
+"""A limit that protects the event loop, which parses messages.  Parsing this much text takes 1 ms, and this many
+brackets 60 ms."""
 MAX_SESSIONS = 1000
-"""How many sessions there may be over HTTP at a time; one more is answered 503."""
+"""How many sessions there may be over HTTP at a time; a request for one more is answered 503."""
 SESSION_IDLE_S = 1800.0
 """A session ends after this many seconds without a request or a listening stream.  Its client then has to start a new
 one."""
@@ -103,7 +104,7 @@ def model_service(settings: Settings, *, asks_model: bool = True) -> Iterator[Se
         try:
             runtime.load(settings.model)
             gc.freeze()  # as in `serve`
-        except ApplyError as error:  # every edit that needs the model will raise it, too
+        except ApplyError as error:  # every edit that needs the model will raise this error, too
             print_error(error)
 
     loading = threading.Thread(target=load, name="apply-load", daemon=True)
@@ -135,7 +136,8 @@ def local_apply(service: Service) -> Apply:
 
 
 def remote_apply(arguments: Namespace, settings: Settings) -> Apply:
-    """Return a function that sends each edit on a thread.  An edit that is cancelled here is cancelled there."""
+    """Return a function that sends each edit on a thread.  If an edit is cancelled here, it is cancelled on the server,
+    too."""
     import anyio
 
     from apply_service.clients.http import HttpClient
@@ -169,14 +171,14 @@ def serve_stdio(server: Server[Any]) -> int:
 
 
 def for_valid_keys(apply: Apply) -> Apply:
-    """Return `apply` for edits that come over HTTP.  If the caller's key is revoked, a running edit ends, and new ones
+    """Return `apply` for edits that come over HTTP.  If the caller's key is revoked, a running edit ends, and new edits
     are refused."""
     import anyio
 
     from apply_service.api.calls import this_call
 
     async def apply_for_caller(request: ApplyRequest) -> ApplyResult:
-        call = this_call()  # the call that brought the message, as the SDK keeps its context
+        call = this_call()  # the call that brought the message: the SDK keeps its context
         call.refuse_revoked()
         with anyio.CancelScope() as scope:
             call.on_revoked = lambda _: scope.cancel()
@@ -188,8 +190,8 @@ def for_valid_keys(apply: Apply) -> Apply:
 
 
 def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings) -> int:
-    """Serve until a signal.  If there is no file of keys, a key is made for this run.  It is needed because all users
-    of a machine share its loopback, and edits run with the rights of this process."""
+    """Serve until a signal.  If there is no file of keys, a key is made for this run.  The key is needed because all
+    users of a machine share its loopback, and edits run with the rights of this process."""
     import uvicorn
 
     from apply_service.api.auth import refuse_open_network
@@ -225,8 +227,9 @@ def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings
 
 
 def http_app(server: Server[Any], host: str, settings: Settings, keys: KeyHolder | None) -> Any:
-    """Return the app, with the same limits and deadlines as the service's own HTTP.  `keys`: a caller must have one;
-    None lets everyone call.  On loopback, requests must name this machine as their host, even with a key."""
+    """Return the app, with the same limits and deadlines as the service's own HTTP.  `keys`: the keys of which a caller
+    must have one; None lets everyone call.  On loopback, requests must name this machine as their host, even with a
+    key."""
     from starlette.datastructures import Headers
 
     from apply_service.api.auth import AuthMiddleware
@@ -244,13 +247,13 @@ def http_app(server: Server[Any], host: str, settings: Settings, keys: KeyHolder
     async def small(scope: Scope, receive: Receive, send: Send) -> None:
         """Run the app for messages of at most `MAX_MESSAGE_BYTES`.
 
-        Each message is read before the app gets it, as the app would answer 500 to whatever `receive` raises.
+        Each message is read before the app gets it, because the app would answer 500 to whatever `receive` raises.
         """
         body, n_bytes, limit = bytearray(), 0, MAX_MESSAGE_BYTES
         has_more = scope["type"] == "http"
         if has_more and settings.max_body_bytes < (n_declared := declared_bytes(Headers(scope=scope))) < math.inf:
             has_more, n_bytes = False, int(n_declared)
-        while has_more and n_bytes <= settings.max_body_bytes:  # read on: a client that still sends misses the answer
+        while has_more and n_bytes <= settings.max_body_bytes:  # read on: a sending client would miss an answer
             message = await receive()
             if message["type"] == "http.disconnect":
                 return

@@ -16,11 +16,11 @@ from apply_service.settings import REMOTE_PREFIX, Settings
 
 
 class ModelListing(NamedTuple):
-    """What a model's files tell of it, without loading it."""
+    """What a model's files tell about it, without loading it."""
 
     name: str
     directory: str | None
-    """None if the files are not here, or not in a folder of their own."""
+    """The folder of the files; None if they are not here, or not in a folder of their own."""
     is_present: bool
     is_default: bool
     n_bytes: int = 0

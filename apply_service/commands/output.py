@@ -1,6 +1,6 @@
-"""Prints what commands say: answers on standard output, all about them on standard error; sets their exit codes.
+"""Prints answers on standard output and messages about them on standard error, and defines the exit codes of commands.
 
-If a name does not exist, the error also asks whether a similar one is meant.
+If a name does not exist, the error also asks whether a similar name is meant.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RED, GREEN, CYAN, BOLD, RESET = "\033[31m", "\033[32m", "\033[36m", "\033[1m", "
 MAX_VALUE_CHARS = 300
 SPIN_S = 0.3
 MAX_LINE_CHARS = 100
-"""A longer message is printed on several lines."""
+"""A message longer than this is printed on several lines."""
 BETWEEN_REASONS = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
 """Matches the semicolons of a message, except those in code."""
 SURE = re.compile(r"\d+% sure")
@@ -90,14 +90,15 @@ def write_json(value: object) -> None:
 
 
 def end_output() -> None:
-    """Write what is still buffered, such as a page of help.  Raises as `write_out`."""
+    """Write what is still buffered, such as a page of help.  Raises what `write_out` raises."""
     if sys.stdout is not None:
         with _writing_out():
             sys.stdout.flush()
 
 
 def drop_output() -> None:
-    """Drop what standard output does not take: else the interpreter would try again when it ends."""
+    """Drop what standard output does not accept.  Otherwise the interpreter would try to write it again when it
+    ends."""
     try:
         end_output()
     except (FileNotWritable, BrokenPipeError):
@@ -119,7 +120,7 @@ def _writing_out() -> Iterator[None]:
 
 
 def write_note(text: str) -> None:
-    """Write one line to standard error; characters that it cannot show are escaped."""
+    """Write one line to standard error; characters that standard error cannot show are escaped."""
     if sys.stderr is None:
         return
     encoding = sys.stderr.encoding or "utf-8"
@@ -129,7 +130,8 @@ def write_note(text: str) -> None:
 
 @contextlib.contextmanager
 def spinning(text: str) -> Iterator[None]:
-    """Show on a terminal's standard error what the program waits for and how long, if it takes more than a moment."""
+    """Show on a terminal's standard error what the program waits for and for how long, if the wait takes more than a
+    moment."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
@@ -174,7 +176,7 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
 
 
 def _meant_by(error: ApplyError) -> str | None:
-    """Return the allowed value that is most like the given one; None if none is like it."""
+    """Return the allowed value that is most similar to the given value; None if no value is similar."""
     if not isinstance(error.value, str) or not isinstance(error.limit, list | tuple):
         return None
 
@@ -214,7 +216,7 @@ def write_diff(diff: str, settings: Settings) -> None:
         diff = "".join(in_color(line) for line in diff.splitlines(keepends=True))
     pager = os.environ.get("PAGER", "less") if is_terminal and diff else ""
     if pager:
-        import shlex  # imported late, as most commands do without
+        import shlex  # imported late, because most commands do without it
         import subprocess
 
         from apply_service.isolation import find_program
@@ -248,8 +250,8 @@ def visible(text: str) -> str:
 
 
 def headline(answer: Mapping[str, Any], *, is_chosen: bool = False) -> str:
-    """Return how sure the answer is and how much it changes: `93% sure, 2 hunks`.  `is_chosen`: the user took this
-    reading."""
+    """Return how sure the answer is and how much it changes: `93% sure, 2 hunks`.  `is_chosen`: whether the user chose
+    this reading."""
     doubt = next((v["message"] for v in answer["verdicts"] if v["check"] == DOUBT and v["severity"] != "pass"), None)
     measured = [reason for reason in BETWEEN_REASONS.split(doubt or "") if SURE.fullmatch(reason)]
     sure = ("as chosen" if is_chosen else "sure") if doubt is None else measured[-1] if measured else "not sure"
@@ -258,8 +260,8 @@ def headline(answer: Mapping[str, Any], *, is_chosen: bool = False) -> str:
 
 
 def findings(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the checks found: failures first, and last the doubt, with a line for each reason.  A verdict that
-    nothing changes is left out, as the headline says it."""
+    """Yield what the checks found: failures first, and last the doubt, with a line for each reason.  The verdict that
+    nothing changes is left out, because the headline says it."""
     told = () if answer.get("hunks") else (("no_op", "warning"),)
     for verdict in sorted(answer["verdicts"], key=lambda one: (one["severity"] != "error", one["check"] == DOUBT)):
         if verdict["severity"] == "pass" or (verdict["check"], verdict["severity"]) in told:
@@ -272,7 +274,8 @@ def findings(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def describe(verdict: Mapping[str, Any]) -> str:
-    """Return what a check found, where, and the check's name, which an option can accept."""
+    """Return what a check found, where it found it, and the check's name, for use in an option that accepts such
+    findings."""
     if verdict["check"] == DOUBT:
         return str(verdict["message"])
     place = ""
@@ -284,7 +287,7 @@ def describe(verdict: Mapping[str, Any]) -> str:
 
 
 def details(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield who decided, which checks passed, and how fast it was."""
+    """Yield who decided, which checks passed, and how fast the model wrote."""
     decided = f"  {answer['format']}, decided by: {answer['strategy']}"
     if answer["model"] is not None:
         decided += f" ({answer['model']})"
@@ -306,11 +309,11 @@ def details(answer: Mapping[str, Any]) -> Iterator[str]:
 
 # -- what a user may have meant by a name that does not exist: used only after an error --------------------------------
 LEAST_LIKE = 75.0
-"""How alike two names must be, on a scale to 100."""
+"""How similar two names must be, on a scale from 0 to 100."""
 LEAST_CHARS = 3
-"""A word with fewer characters is in too many names."""
+"""A word with fewer characters than this occurs in too many names."""
 MAX_ENTRIES = 5_000
-"""How many names in the folders below the current one are searched for a file."""
+"""At most this many names in the folders below the current one are looked at in search of a file."""
 NOT_SEARCHED = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist"})
 
 
@@ -332,8 +335,8 @@ def did_you_mean(name: str | None) -> str:
 
 
 def file_hint(path: str | Path) -> str:
-    """Return a hint to the file that may be meant: one of the same name in a folder below the current one, or one of a
-    similar path.  It is empty if the path exists or nothing is found."""
+    """Return a hint to the file that may be meant: a file of the same name in a folder below the current one, or a file
+    with a similar path.  The hint is empty if the path exists or nothing is found."""
     path = Path(path)
     if path.exists():
         return ""

@@ -1,4 +1,4 @@
-"""Turns options into a request, and gets its answer: from a server if one is named, else in this process.
+"""Turns options into a request, and gets the answer: from a server if one is named, else in this process.
 
 Both take the same JSON request and give the same JSON answer, so `apply` and `batch` need not know who answered.
 """
@@ -42,22 +42,23 @@ OF_ONE_EDIT = (
     *("file", "stdin_path", "update", "instruction", "format", "language", "encoding", "strategy", "drafter"),
     *("temperature", "seed", "max_tokens", "timeout", "on_verdict", "reading"),
 )
-"""Options that a JSON request gives itself, and a batch for each of its edits."""
+"""Options that a JSON request states itself, and that a batch states for each of its edits."""
 NOT_IN_PATCH = ("request", *(name for name in OF_ONE_EDIT if name not in ("encoding", "on_verdict")), "model")
 """Options that have no meaning for a patch, which a program applies."""
 OF_THE_ENGINE = tuple(
     spec.name for spec in setting_specs() if spec.group == "engine" and spec.name not in ("model", "drafter")
 )
-"""Settings of an engine in this process.  Model and drafter are left out, as a server takes them in the request."""
+"""Settings of an engine in this process.  Model and drafter are left out, because a server takes them in the
+request."""
 OF_THE_SERVER = (TooLarge, InvalidField, Unauthorized, Overloaded, RateLimited, NotReady, Unreachable, RequestTimeout)
-"""Errors that may come from a server's limits or state, not from the edit.  A field may be invalid only for the
-server's limits, such as a long deadline."""
+"""Errors that may come from a server's limits or state, not from the edit.  A field, such as a long deadline, may be
+invalid only because of the server's limits."""
 
 
 # -- options that could have no effect ---------------------------------------------------------------------------------
 def refuse_unused(arguments: Namespace, settings: Settings) -> None:
-    """Raises UnsupportedParameter if an option would have no effect beside the others; InvalidField if two options want
-    the same standard input."""
+    """Raises UnsupportedParameter if an option would have no effect beside the others, and InvalidField if two options
+    both want standard input."""
     has_batch, has_patch = arguments.batch is not None, arguments.patch is not None
     has_request, is_filter = arguments.request is not None, arguments.file == STANDARD_INPUT
     has_one_file = not (has_batch or has_patch)
@@ -95,7 +96,7 @@ def refuse_given(arguments: Namespace, names: Iterable[str], why: str, remedy: s
     given = []
     for name in names:
         value = getattr(arguments, name)
-        # An absent switch is False, an absent setting None.
+        # An absent switch is False; an absent setting is None.
         if value is not None and (value is not False or name in OF_THE_ENGINE):
             given.append({"file": "FILE", "update": "SNIPPET"}.get(name, "--" + name.replace("_", "-")))
     if given:
@@ -104,7 +105,7 @@ def refuse_given(arguments: Namespace, names: Iterable[str], why: str, remedy: s
 
 # -- files as parts of requests and answers ----------------------------------------------------------------------------
 def read_bytes(name: str, max_bytes: int) -> bytes:
-    """Return the bytes of a file, or of standard input if the name is `-`.  Raises FileNotReadable; TooLarge, without
+    """Return the bytes of a file, or of standard input if the name is `-`.  Raises FileNotReadable, or TooLarge without
     reading the rest."""
     if name == STANDARD_INPUT:
         if sys.stdin is None:
@@ -140,7 +141,7 @@ def refuse_binary(name: str, data: bytes) -> None:
 
 
 def file_encoding(data: bytes, named: str | None) -> FileEncoding:
-    """Return the named encoding, or else the one that the bytes seem to have."""
+    """Return the named encoding, or else the encoding that the bytes seem to have."""
     return encoding_of(data) if named is None else FileEncoding(named)
 
 
@@ -163,7 +164,7 @@ def merged_bytes(answer: dict[str, Any]) -> bytes:
 
 def with_guess(answer: dict[str, Any], encoding: FileEncoding, data: bytes) -> dict[str, Any]:
     """Return the answer for a file of these bytes, with a report if its encoding is a guess.  Raises BadEncoding if the
-    edit brings a character that the guess may write wrongly."""
+    edit brings in a character that the guess may write wrongly."""
     if not encoding.is_guess:
         return answer
     refuse_new_characters(encoding, data.decode(encoding.name), answer["merged_code"])
@@ -181,8 +182,8 @@ def refused_verdicts(answer: Mapping[str, Any], request: Mapping[str, Any]) -> l
 class Answerer:
     """Who answers: the server of the settings, or this process.
 
-    `is_unbidden`: the server is the user's own, and the user did not ask for it.  If its limits or its state keep it
-    from answering, this process answers.
+    `is_unbidden`: the server is the user's own, and the user did not name it.  If the server's limits or its state keep
+    it from answering, this process answers.
     """
 
     settings: Settings
@@ -227,7 +228,7 @@ def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> 
     text = f"asking {request.model or settings.model}; `apply-service start` keeps it loaded" if is_slow else "merging"
     shows_own = is_slow and source.endswith(".gguf")
     progress = contextlib.nullcontext() if shows_own else spinning(text)
-    try:  # in this thread: Ctrl-C stops it, and no thread is left in a forward pass when the process ends
+    try:  # run it in this thread: Ctrl-C stops it, and no thread is left in a forward pass at the end
         with progress:
             result = apply(request, runtime)
     except ApplyError:

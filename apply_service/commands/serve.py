@@ -1,7 +1,7 @@
 """Runs `apply-service serve`: loads the model, then listens.
 
-SIGTERM and Ctrl-C stop it gracefully: it takes no new requests, and accepted ones may finish within the drain timeout.
-SIGHUP makes it read the file of keys again.
+SIGTERM and Ctrl-C stop it gracefully: it takes no new requests, and accepted requests may finish within the drain
+timeout.  SIGHUP makes it read the file of keys again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from apply_service.api.keys import KeyHolder
 
 ANSWER_TIMEOUT_S = 5
-"""How long answers to slow readers may still take after the drain."""
+"""How long answers to slow clients may still take after the drain."""
 KEEP_ALIVE_S = 75
-"""How long an idle connection stays open.  Proxies and clients wait less, so they are the ones that close it."""
+"""How long an idle connection stays open.  Proxies and clients wait less, so that they close the connection first."""
 BACKLOG = 2048
 """How many connections may wait to be accepted."""
 
@@ -63,7 +63,7 @@ def greet(url: str, settings: Settings) -> None:
 def serve(
     settings: Settings, tell: Callable[[str, Settings], None], withdraw: Callable[[], None] = lambda: None
 ) -> int:
-    """Serve until a signal.  `tell` is called with the URL once the server listens and the models are loaded,
+    """Serve until a signal.  `tell` is called with the URL once the server listens and the models are loaded, and
     `withdraw` before the port is closed."""
     with handling_signals(signal.SIG_DFL):  # pydantic would turn a KeyboardInterrupt into an error of its own
         from apply_service.api.app import create_app
@@ -73,7 +73,7 @@ def serve(
         from apply_service.build import build_runtime, open_service
 
     configure_logging(settings)
-    load_keys(settings.keys_file)  # finds a mistake in the file before the model is loaded
+    load_keys(settings.keys_file)  # so that a mistake in the file is found before the model is loaded
     if settings.keys_file is not None:
         survive_hangup()
     runtime = build_runtime(settings)
@@ -91,20 +91,20 @@ def serve(
             tell(url_of(listener), settings)
             with handling_signals(lambda *_: None):
                 server.run(sockets=[listener])
-        if service.is_alive:  # it hangs in a pass; a normal exit would abort the process
+        if service.is_alive:  # its thread hangs in a pass; a normal exit would abort the process
             sys.stderr.flush()
             os._exit(OK)
     return OK
 
 
 def survive_hangup() -> None:
-    """Ignore SIGHUP until a `KeyedServer` handles it.  Nothing is lost, as that server reads the keys anyway."""
+    """Ignore SIGHUP until a `KeyedServer` handles it.  Nothing is lost, because that server reads the keys anyway."""
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 class KeyedServer(uvicorn.Server):
-    """uvicorn that reads the file of keys again at each SIGHUP.  Windows has no SIGHUP."""
+    """A uvicorn server that reads the file of keys again at each SIGHUP.  Windows has no SIGHUP."""
 
     def __init__(self, config: uvicorn.Config, keys: KeyHolder | None) -> None:
         super().__init__(config)
@@ -152,7 +152,7 @@ class DrainingServer(KeyedServer):
 @contextlib.contextmanager
 def handling_signals(handler: signal.Handlers | Callable[..., None]) -> Iterator[None]:
     """Handle SIGINT and SIGTERM with `handler`.  uvicorn handles the signals itself, and afterwards raises them again
-    for the earlier handler.  If that one does nothing, a graceful stop ends with exit code 0."""
+    for the earlier handler.  If the earlier handler does nothing, a graceful stop ends with exit code 0."""
     signals = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, handler) for number in signals}
     try:

@@ -1,7 +1,7 @@
 """Runs `apply-service undo` and `recover`: takes back the newest edit of a file, and rolls back a killed batch.
 
-Every command that writes files rolls back first (`open_store`).  `recover` only reports it.  With `--forget` it gives
-up a change set, if its files were changed since.
+Every command that writes files first rolls back what a killed command left (`open_store`).  `recover` does only this,
+and reports it.  With `--forget` it gives up all interrupted batches and leaves their files as they are.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def undo_command(path: str | Path, *options: str) -> str:
 
 
 def shown(path: str | Path) -> str:
-    """Return the path relative to the current folder, if it lies there."""
+    """Return the path, relative to the current folder if the path lies there."""
     here = os.path.realpath(os.curdir)
     return os.path.relpath(path, here) if Path(path).is_relative_to(here) else str(path)
 
 
 def recover(arguments: Namespace, settings: Settings) -> int:
-    """Run `recover` and return the exit code, which says whether anything is left to settle.  Raises ApplyError."""
+    """Run `recover` and return the exit code, which says whether anything is left to roll back.  Raises ApplyError."""
     journal = Journal(settings.state_path, own_places(settings, config=arguments.config))
     if arguments.forget:
         notes = journal.forget()

@@ -22,19 +22,20 @@ from apply_service.settings import Settings, fleet_settings
 
 ROUTER = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 TARGET_ONGOING = 2
-"""How many requests per replica autoscaling aims at.  With more, new replicas come too late (docs/log.md)."""
+"""The number of requests per replica that autoscaling aims at.  With a higher number, new replicas come too late
+(docs/log.md)."""
 SPARE_ONGOING = 64
-"""How many requests a replica takes beyond `in_flight_limit`.  So the application can refuse them with our own error,
-and health checks get through."""
+"""How many requests a replica takes beyond `in_flight_limit`.  The application can refuse these with our own error, and
+health checks get through."""
 CLOSING_S = 5.0
-"""How much more time a draining replica has than its edits."""
+"""How much longer than its edits a draining replica may live."""
 
 
 class Server:
     """One replica."""
 
     def __init__(self, settings: Settings) -> None:
-        """Load every model of the settings, so that no edit waits for that.  Raises ApplyError."""
+        """Load every model of the settings, so that no edit waits for a model to load.  Raises ApplyError."""
         configure_logging(settings)
         self._settings = settings
         runtime = build_runtime(settings)
@@ -47,18 +48,18 @@ class Server:
         return create_app(self._service, self._settings)
 
     def check_health(self) -> None:
-        """Raises NotReady if the replica is broken.  Ray calls this, and replaces the replica."""
+        """Raises NotReady if the replica is broken.  Ray calls this method, and replaces a broken replica."""
         if not self._service.is_alive:
             raise NotReady("the thread that runs the models has ended", remedy="start another replica in its place")
 
     def __del__(self) -> None:
-        """Close the service.  Ray calls this once its edits have ended, or their time is over."""
+        """Close the service.  Ray calls this method once the replica's edits have ended or their time is over."""
         self._service.close()
 
 
 def build_app(args: Mapping[str, Any]) -> serve.Application:
     """Return the application that the `args` of a configuration file describe: settings of the service by name.  A
-    file's `deployments` override what is set here.  Raises SettingsError: see `settings.fleet_settings`."""
+    file's `deployments` override what is set here.  Raises the errors of `settings.fleet_settings`."""
     settings = fleet_settings(args)
     deployment = serve.deployment(
         serve.ingress()(Server),

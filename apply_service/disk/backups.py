@@ -1,9 +1,10 @@
 """Keeps what `--in-place` overwrote or deleted, so that `undo` can bring it back.
 
 Each edited file has a folder in the state folder.  It holds the bytes before each of the last few edits, and the hash
-of the bytes after each.  `undo` takes back the newest edit, and only if the file still is what that edit made of it.
-`undo_all` does the same for every file that was written with it.  Where several files change together, `journal` rolls
-back with the same bytes.  The folder holds code, so only its owner can read it, and no edit may write to it.
+of the bytes after each.  `undo` takes back the newest edit, but only if the file is still as that edit left it.
+`undo_all` does the same for every file that was written together with that one.  When several files change together,
+`journal` uses the same bytes to roll the changes back.  The folder holds code, so only its owner can read it, and no
+edit may write to it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Backup(NamedTuple):
     existed: bool
     before_sha256: str
     after_sha256: str | None
-    """None if the edit deleted the file."""
+    """The hash of the bytes after the edit; None if the edit deleted the file."""
     mode: int | None = None
     """Permission bits before the edit; None if the edit kept them."""
     owner: Owner | None = None
@@ -50,8 +51,8 @@ class Backup(NamedTuple):
 
     @classmethod
     def read(cls, entry: Path, source: SourceFile) -> Self:
-        """Return the backup that keeps its bytes at `entry`.  Raises OSError, ValueError, TypeError if there is no
-        valid one there, or it is of another file than `source`."""
+        """Return the backup that keeps its bytes at `entry`.  Raises OSError, ValueError or TypeError if no valid
+        backup is there, or if the one there belongs to a file other than `source`."""
         with open(open_private(_note_path(entry), os.O_RDONLY), encoding="ascii") as file:
             backup = cls(**json.load(file))
         if os.path.normcase(backup.path) != os.path.normcase(source.target):
@@ -69,7 +70,7 @@ class Undo(NamedTuple):
 
 
 class BackupStore:
-    """The backups in one state folder, which is created when the first is kept."""
+    """The backups in one state folder, which is created when the first backup is kept."""
 
     def __init__(self, state_path: Path, n_kept: int) -> None:
         self._state = state_path
@@ -85,7 +86,8 @@ class BackupStore:
         files too.  `edit`: a name for an edit that takes several calls; if empty, a new one is made.
 
         Raises:
-            FileChanged, FileNotWritable: no file is changed.
+            FileChanged, FileNotWritable: a file is not as it was read, or cannot be written; in that case no file is
+                changed.
             InvalidField: two of the writes are to the same file.
             OutsideRoots: a write is to a file of the state folder.
         """
@@ -113,7 +115,7 @@ class BackupStore:
                     places = roots or sorted({_nearest_folder(write.source.target) for write in writes})
                     self._journal.commit(writes, [kept[i] for i in range(len(writes))], places)
             except BaseException:
-                if not self._journal.open_notes():  # an open note may yet be rolled back with these bytes
+                if not self._journal.open_notes():  # a change set still in the journal may need these bytes
                     for entry in kept.values():
                         _discard(entry)
                 raise
@@ -125,8 +127,8 @@ class BackupStore:
         """Take back the newest edit of the file.
 
         Raises:
-            NoBackup: there is none left, or it is damaged.
-            FileChanged: the file is not what the edit made of it.
+            NoBackup: no backup is left, or it is damaged.
+            FileChanged: the file is not as the edit left it.
             FileNotWritable: the file cannot be written, or it is read-only and `is_forced` is not set.
             TooLarge: the file has more than `max_bytes`.
         """
@@ -135,8 +137,9 @@ class BackupStore:
     def undo_all(
         self, path: str | Path, roots: Roots, *, max_bytes: int | None = None, is_forced: bool = False
     ) -> list[Backup]:
-        """Take back the newest edit of the file, in all files that were written with it.  If this fails for one of
-        them at the start, none is touched.  Raises as `undo`; OutsideRoots if another of the files lies elsewhere."""
+        """Take back the newest edit of the file, in all files that were written with it.  If the checks before the
+        first write fail for one of them, no file is touched.  Raises what `undo` raises, and OutsideRoots if another of
+        the files lies outside `roots`."""
         asked = self._newest(path, max_bytes)
         undos = [self._newest(roots.resolve(other), max_bytes) for other in self._written_with(asked.backup)]
         for undo in undos:
@@ -160,7 +163,7 @@ class BackupStore:
         return sorted(found - {backup.path})
 
     def _newest(self, path: str | Path, max_bytes: int | None) -> Undo:
-        """Find the newest edit of the file.  Raises as `undo`."""
+        """Find the newest edit of the file.  Raises what `undo` raises."""
         source = read_source(path, needs_folder=False, max_bytes=max_bytes)
         self._refuse_own(source)
         place = kept_folder(self._state, source.target)
@@ -211,8 +214,8 @@ class BackupStore:
         return done
 
     def _keep(self, write: FileWrite, edit: str) -> Path:
-        """Keep what the file holds, and return where.  The caller has the lock, so bytes without a note are left from
-        a process that died: they are removed."""
+        """Keep what the file holds, and return the path where it is kept.  The caller holds the lock, so bytes without
+        a note are leftovers of a process that died; they are removed."""
         source = write.source
         folder = private_folder(*kept_folder(self._state, source.target))
         after = None if write.data is None else sha256_of(write.data)
@@ -252,7 +255,8 @@ def _nearest_folder(target: Path) -> Path:
 
 
 def _refuse_doubles(sources: Sequence[SourceFile]) -> None:
-    """Raises InvalidField if two paths are the same file, by the path or by the number that the system gives it."""
+    """Raises InvalidField if two paths name the same file: the paths are equal, or the system gives both the same file
+    number."""
     names: dict[object, Path] = {}
     for source in sources:
         identities: list[object] = [os.path.normcase(source.target)]
@@ -270,7 +274,7 @@ def _refuse_doubles(sources: Sequence[SourceFile]) -> None:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """Return the complete backups, those with a note, oldest first."""
+    """Return the complete backups (the ones with a note), oldest first."""
     return sorted(entry for entry in folder.glob("*.bytes") if entry.stem.isdecimal() and _note_path(entry).is_file())
 
 

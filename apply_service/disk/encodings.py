@@ -15,23 +15,24 @@ from apply_service.types import Verdict
 
 UTF8 = "utf-8"
 MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),  # comes first, as it begins with the mark of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32"),  # comes first, because it begins with the mark of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 MOST_FREQUENT = "cp1252"
-"""The guess wherever it is possible: short texts in western languages look the same in similar encodings."""
+"""This encoding is guessed wherever it is possible: short texts in western languages look the same in similar
+encodings."""
 ASCII_COMPATIBLE = (
     *(MOST_FREQUENT, "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp866", "cp874"),
     *("iso8859_2", "iso8859_5", "iso8859_7", "iso8859_15", "koi8_r", "koi8_u", "mac_roman", "mac_cyrillic"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 )
-"""The encodings that browsers know (WHATWG, Encoding), without the rare ones.  All of them contain ASCII unchanged, and
-decode each line independently of the lines before it."""
+"""The encodings that browsers know (WHATWG, Encoding), without rare encodings.  All of them contain ASCII unchanged,
+and decode each line independently of the lines before it."""
 MAX_SAMPLE_LINES = 2000
 CHECK = "encoding"
-"""The check that the verdict about a guess names."""
+"""The name of the check in the verdict about a guess."""
 
 
 class FileEncoding(NamedTuple):
@@ -48,13 +49,13 @@ class FileEncoding(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """Return what is added to an error's remedy; empty if the encoding is no guess."""
+        """Return the words to add to an error's remedy; empty if the encoding is not a guess."""
         told = f"; the file was read as {self.name}, which is a guess: if it is wrong, name the encoding"
         return told if self.is_guess else ""
 
 
 def encoding_of(data: bytes) -> FileEncoding:
-    """Return the encoding of a file's bytes.  If none fits, it is UTF-8, and decoding them will raise."""
+    """Return the encoding of a file's bytes.  If no encoding fits, return UTF-8; decoding the bytes will then raise."""
     try:
         data.decode(UTF8)
     except UnicodeDecodeError:
@@ -66,7 +67,7 @@ def encoding_of(data: bytes) -> FileEncoding:
         return FileEncoding(marked)
     if b"\0" in data:
         return FileEncoding(UTF8)
-    from charset_normalizer import from_bytes  # imported late, as most runs do without it
+    from charset_normalizer import from_bytes  # imported late, because most runs do without it
 
     lines = [line for line in data.splitlines() if not line.isascii()]
     matches = list(from_bytes(b"\n".join(lines[:MAX_SAMPLE_LINES]), cp_isolation=[*ASCII_COMPATIBLE]))

@@ -2,9 +2,10 @@
 
 A file is replaced only if it still holds what was read.  It keeps its mode, its access list on Linux, and its group and
 owner if the system allows it.  A symbolic link stays a link, and its target is written.  If the group can't be kept,
-nobody gains rights: the new group and all others get the rights that both had.  Hard links are lost (the other names
-keep the old bytes), and so are extended attributes.  Some microseconds lie between the last look at the file and its
-replacement; what another program writes in them may be overwritten.  `journal` writes several files at once.
+nobody gains rights: the new group and all others get only the rights that both the old group and all others had.  Hard
+links are lost (the other names keep the old bytes), and so are extended attributes.  Some microseconds lie between the
+last look at the file and its replacement; what another program writes during them may be overwritten.  `journal` writes
+several files at once.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ N_WRITERS = 8
 MANY = 64
 """From this many files on, `N_WRITERS` threads write them."""
 PART_BYTES = 2**20
-"""Files are read in parts of this size, so that reading a file without an end stops at the limit."""
+"""Files are read in parts of this size, so that reading an endless file stops at the limit."""
 ACCESS_LIST = "system.posix_acl_access"
 """The extended attribute in which Linux keeps the access list."""
 _UMASK_LOCK = threading.Lock()
@@ -47,32 +48,32 @@ class SourceFile:
     """A file as it was read.  A file that does not exist yet holds no bytes."""
 
     path: Path
-    """As the user named it."""
+    """The path as the user gave it."""
     target: Path
     """The absolute path, with symbolic links resolved."""
     data: bytes
     exists: bool
     mode: int | None = None
-    """Its permission bits; None for a file that does not exist."""
+    """The file's permission bits; None for a file that does not exist."""
     owner: Owner | None = None
 
     @property
     def sha256(self) -> str | None:
-        """Hash of its bytes; None for a file that does not exist."""
+        """Hash of the file's bytes; None for a file that does not exist."""
         return sha256_of(self.data) if self.exists else None
 
 
 @dataclass(frozen=True, slots=True)
 class FileWrite:
-    """What a file shall become."""
+    """The new state of a file."""
 
     source: SourceFile
     data: bytes | None
-    """None if the file is deleted."""
+    """The new bytes; None if the file is to be deleted."""
     is_executable: bool | None = None
-    """None leaves it as it is.  Has no meaning on Windows."""
+    """Whether the file shall be executable; None leaves this as it is.  It has no meaning on Windows."""
     like: SourceFile | None = None
-    """The file that this one is moved or copied from.  A new file gets its rights."""
+    """The file that this one is moved or copied from.  A new file gets the rights of that file."""
 
     @property
     def mode(self) -> int | None:
@@ -103,8 +104,8 @@ def read_source(path: str | Path, *, needs_folder: bool = True, max_bytes: int |
     """Return the file with its bytes.  A file that does not exist is empty; its folder must exist if `needs_folder`.
 
     Raises:
-        FileNotReadable: it is not a regular file, its folder does not exist, or reading it is not allowed.
-        TooLarge: it has more than `max_bytes`.  A regular file's size is looked up before it is read.
+        FileNotReadable: the path is not a regular file, its folder does not exist, or reading it is not allowed.
+        TooLarge: the file has more than `max_bytes`.  A regular file's size is looked up before the file is read.
     """
     path = Path(path)
     target = Path(os.path.realpath(path))
@@ -131,8 +132,8 @@ def read_source(path: str | Path, *, needs_folder: bool = True, max_bytes: int |
 
 
 def read_as_judged(place: Path, max_bytes: int) -> SourceFile:
-    """Read a file whose path was resolved and allowed before.  Raises as `read_source`; OutsideRoots if the path has
-    become a link to another place since."""
+    """Read a file whose path was resolved and allowed before.  Raises what `read_source` raises, and OutsideRoots if
+    the path has since become a link to another place."""
     source = read_source(place, needs_folder=False, max_bytes=max_bytes)
     if source.target != place:
         message = f"{place} was moved or replaced by a link while this command ran."
@@ -142,8 +143,8 @@ def read_as_judged(place: Path, max_bytes: int) -> SourceFile:
 
 
 def read_within(file: BinaryIO, name: str, max_bytes: int | None) -> bytes:
-    """Return all that the open file holds.  Raises OSError; TooLarge if it has more than `max_bytes`, by its size or by
-    what has been read so far."""
+    """Return all that the open file holds.  Raises OSError, or TooLarge if the file has more than `max_bytes`, by its
+    size or by what has been read so far."""
     n_bytes, size, parts = 0, 0, list[bytes]()
     with contextlib.suppress(OSError):  # `file` may be no file of the system's
         found = os.fstat(file.fileno())
@@ -170,8 +171,9 @@ def write_atomic(
 ) -> None:
     """Make the file hold `data`, or delete it (None).  After a crash at any moment it is wholly old or wholly new.
 
-    Missing folders are created.  `mode`: permission bits in place of the present ones.  `owner`: the owner of a new
-    file.  `temporary`: where the new bytes are staged, beside the file; if None, under a name that nobody else has.
+    Missing folders are created.  `mode`: permission bits that replace the present bits.  `owner`: the owner of a new
+    file.  `temporary`: the path beside the file at which the new bytes are staged; if None, a name that nobody else
+    has.
 
     Raises:
         FileChanged: the file no longer holds `source.data`; nothing was written.
@@ -194,7 +196,8 @@ def write_atomic(
 
 
 def temporary_beside(target: Path, number: str) -> Path:
-    """Return where new bytes wait.  It is in the file's folder: a rename is atomic only within a file system."""
+    """Return the path at which new bytes are staged.  It is in the file's folder, because a rename is atomic only
+    within a file system."""
     return target.with_name(f".{target.name[:40]}.{number}.apply-tmp")
 
 
@@ -210,8 +213,8 @@ def stage(temporary: Path, source: SourceFile, data: bytes, mode: int | None, ow
     """Write the new bytes to `temporary`, on disk to the last byte, with the file's rights.  Raises FileNotWritable if
     the folder takes no new file."""
     with _writing(source):
-        temporary.unlink(missing_ok=True)  # a dead process left it; it may be a link by now, so it is never written
-        # Only the owner has rights to it until it gets those of the file that it replaces.
+        temporary.unlink(missing_ok=True)  # a dead process left it; it may be a link by now, so never write to it
+        # Only the owner has rights to the new file until it gets the rights of the file that it replaces.
         with open(temporary, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.write(data)
             file.flush()
@@ -232,8 +235,8 @@ def stage(temporary: Path, source: SourceFile, data: bytes, mode: int | None, ow
 
 
 def _owned(descriptor: int, mode: int, owner: Owner | None) -> int:
-    """Give the new file to the owner, as far as the system allows it.  Return `mode`, less the rights that somebody
-    would gain if the group or the owner is another."""
+    """Give the new file to the owner, as far as the system allows it.  Return `mode` without the rights that somebody
+    would gain because the group or the owner differs."""
     now = os.fstat(descriptor)
     if owner is not None and now.st_gid != owner.gid:  # set apart from the user: a member of the group may set it
         try:
@@ -250,8 +253,8 @@ def _owned(descriptor: int, mode: int, owner: Owner | None) -> int:
 
 
 def publish(temporary: Path, source: SourceFile) -> None:
-    """Put what `stage` wrote in the file's place.  Raises FileChanged if the file is not as it was read,
-    FileNotWritable; then nothing was replaced."""
+    """Put what `stage` wrote in the file's place.  Raises FileChanged if the file is not as it was read, or
+    FileNotWritable; in both cases nothing was replaced."""
     refuse_if_changed(source)
     with _writing(source):
         if source.exists:
@@ -270,7 +273,7 @@ def publish(temporary: Path, source: SourceFile) -> None:
 
 
 def remove(source: SourceFile) -> None:
-    """Delete the file.  Raises as `publish` does."""
+    """Delete the file.  Raises what `publish` raises."""
     refuse_if_changed(source)
     with _writing(source):
         source.target.unlink()
@@ -294,8 +297,8 @@ def refuse_if_changed(source: SourceFile) -> None:
 
 
 def save_json(path: Path, values: object) -> None:
-    """Write a small file of the program's own in a private folder.  It appears whole and outlives a power cut, or not
-    at all.  Raises OSError."""
+    """Write a small file of the program's own in a private folder.  The file appears whole and outlives a power cut, or
+    does not appear at all.  Raises OSError."""
     draft = path.with_suffix(".draft")
     draft.unlink(missing_ok=True)
     try:
@@ -322,8 +325,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def at_once(call: Callable[[int], object], n: int) -> None:
-    """Call with each of 0 to n - 1.  Many calls run on threads, as each waits for the disk.  Raises what the first
-    failed call raised; on threads, only after all calls have ended."""
+    """Call `call` with each number from 0 to n - 1.  Many calls run on threads, because each waits for the disk.
+    Raises what the first failed call raised; on threads, only after all calls have ended."""
     if n < MANY:
         for i in range(n):
             call(i)

@@ -1,17 +1,17 @@
 """Writes several files together: all of them or none, whatever happens in between.
 
-A change set is noted in a journal on disk before its first file is touched.  The note says what each file was, where
-its old bytes are kept, and what it shall become.  Then all new bytes are staged beside their places, and only renames
-and deletions are left.  Removing the note completes the change set.  Whatever ends it before that (an error, a file
-that someone else changed, `kill -9`, a power cut), it is rolled back: at once, or by the next command that writes
-(`recover`).
+A change set is noted in a journal on disk before its first file is touched.  This record is called a note.  It says
+what each file was, where the file's old bytes are kept, and what the file shall become.  Then all new bytes are staged
+beside their places, and only renames and deletions are left.  Removing the note completes the change set.  If anything
+ends the change set before that (an error, a file that someone else changed, `kill -9`, a power cut), it is rolled back:
+at once, or by the next command that writes (`recover`).
 
 One lock for each state folder keeps change sets apart.  So a note that is found while the lock is free belongs to a
 process that died.  `backups` keeps the old bytes.
 
-A note is not trusted because it lies in the journal.  It names only files below the roots that it was made for.  Where
-their old and new bytes lie follows from these names.  Each name is checked again when the note is read, with links as
-they lead now.  A note that fails a check is renamed and never acted on.
+A note is not trusted merely because it lies in the journal.  It names only files below the roots that it was made for.
+The places of their old and new bytes follow from these names.  Each name is checked again when the note is read, with
+links followed as they are then.  A note that fails a check is renamed and never acted on.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from apply_service.disk.state import open_private, private_folder
 from apply_service.errors import ApplyError, FileNotReadable, FileNotWritable
 
 LOCK_TIMEOUT_S = 60.0
-"""How long a change set waits for others to be written; that takes milliseconds a file."""
+"""How long a change set waits while others are written.  Writing takes milliseconds a file."""
 REJECTED = ".rejected"
 """The end of the name of a note that failed a check."""
 
 
 class FileState(NamedTuple):
-    """What a file holds.  `sha256`: None if there is no file.  `mode`: permission bits; None for the usual ones.
+    """What a file holds.  `sha256`: None if there is no file.  `mode`: permission bits; None for the usual permissions.
     `owner`: None if the file need not be given to anybody."""
 
     sha256: str | None
@@ -49,7 +49,7 @@ class FileState(NamedTuple):
 
     @classmethod
     def read(cls, values: Any) -> Self:
-        """Return the state in these values of a note.  Raises ValueError, TypeError if they are none."""
+        """Return the state in these values of a note.  Raises ValueError or TypeError if the values are not a state."""
         sha256, mode, owner = values
         if not (sha256 is None or re.fullmatch("[0-9a-f]{64}", sha256)):
             raise ValueError("a hash is not one")
@@ -74,13 +74,15 @@ def read_owner(value: Any) -> Owner | None:
 
 
 def kept_folder(state: Path, target: Path) -> tuple[Path, str, str]:
-    """Return where the old bytes of a file are kept: the state folder, and the names of the folders below it."""
+    """Return the place where the old bytes of a file are kept: the state folder, and the names of the folders below
+    it."""
     return state, "backups", sha256_of(os.path.normcase(target).encode("utf-8", "surrogateescape"))[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class FileStep:
-    """What one file was and shall become.  `kept`: where its old bytes lie.  `temporary`: where new ones are staged.
+    """What one file was and shall become.  `kept`: where its old bytes lie.  `temporary`: where its new bytes are
+    staged.
 
     A note outlives the process that wrote it.  So the bytes in the file now, and not the note, tell what has been done.
     """
@@ -106,7 +108,7 @@ class FileStep:
         return self.is_undone or (self.is_done and (self.before.sha256 is None or self._old_bytes() is not None))
 
     def undo(self) -> None:
-        """Give the file the old bytes back; nothing happens if they are lost.  Raises FileError."""
+        """Give the file its old bytes back.  Nothing happens if these are lost.  Raises FileError."""
         source = read_source(self.target, needs_folder=False)
         if self.before.sha256 is None:
             files.write_atomic(source, None)
@@ -119,11 +121,11 @@ class FileStep:
             now = read_source(self.target, needs_folder=False)
         except FileNotReadable:
             return False
-        # The mode counts only where both states have the same bytes.
+        # The mode counts only if both states have the same bytes.
         return now.sha256 == state.sha256 and (now.mode == state.mode or self.before.sha256 != self.after.sha256)
 
     def _old_bytes(self) -> bytes | None:
-        """Return the old bytes; None if there was no file, or they are lost."""
+        """Return the old bytes; None if there was no file or the bytes are lost."""
         with contextlib.suppress(OSError), open(open_private(self.kept, os.O_RDONLY), "rb") as file:
             data = file.read()
             if self.before.sha256 == sha256_of(data):
@@ -194,8 +196,9 @@ def _temporary(target: Path, number: str, i: int) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What became of an interrupted change set.  `conflicts`: files that somebody changed since.  If there are any,
-    nothing was touched, and the note stays in the journal.  `rejected`: why the note was renamed and not acted on."""
+    """What became of an interrupted change set.  `conflicts`: files that somebody has changed since.  If there are such
+    files, nothing was touched, and the note stays in the journal.  `rejected`: why the note was renamed and not acted
+    on."""
 
     note: str
     started: str
@@ -208,15 +211,15 @@ class Journal:
     """The change sets of one state folder."""
 
     def __init__(self, state_path: Path, guarded: Sequence[Path] = ()) -> None:
-        """`guarded`: places where no change set is rolled back, beside the state folder itself."""
+        """`guarded`: places, besides the state folder itself, where no change set is rolled back."""
         self._state = state_path
         self._folder = state_path / "journal"
         self._guarded = guarded
 
     def commit(self, writes: Sequence[FileWrite], kept: Sequence[Path], roots: Sequence[Path]) -> None:
         """Carry out all of the writes, in order, or none, while the journal is `locked`.  `kept`: where each file's
-        present bytes are kept.  `roots`: the folders that the files lie in.  Raises FileChanged, FileNotWritable; then
-        no file is changed, unless the remedy says that some could not be rolled back."""
+        present bytes are kept.  `roots`: the folders that the files lie in.  Raises FileChanged or FileNotWritable; in
+        both cases no file is changed, unless the remedy says that some files could not be rolled back."""
         number = secrets.token_hex(8)
         note, path = Note.of(writes, kept, number, roots), self._folder / f"{number}.json"
         try:
@@ -247,7 +250,7 @@ class Journal:
 
     def recover(self) -> tuple[Recovery, ...]:
         """Roll back every change set that a dead process left; a note that fails a check is renamed.  Raises FileError
-        if a file or the journal cannot be used; then the note stays."""
+        if a file or the journal cannot be used; in that case the note stays."""
         if not self.open_notes():
             return ()
         recoveries = []
@@ -281,9 +284,9 @@ class Journal:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep all others with this state folder from writing while this is open.  Raises FileNotWritable if the folder
-        can't be used, or others write for too long."""
-        from filelock import FileLock, Timeout  # imported late, as most commands never write
+        """Keep all others who use this state folder from writing while the block runs.  Raises FileNotWritable if the
+        folder can't be used, or others write for too long."""
+        from filelock import FileLock, Timeout  # imported late, because most commands never write
 
         try:
             folder = private_folder(self._state, "journal")
@@ -304,7 +307,8 @@ class Journal:
             lock.release()
 
     def _take_back(self, path: Path, note: Note, steps: Sequence[FileStep]) -> Recovery:
-        """Undo the steps that were done, the last one first, and end the change set.  A second call does no harm."""
+        """Undo the steps that were carried out, the last one first, and end the change set.  A second call does no
+        harm."""
         if conflicts := tuple(step.target for step in steps if not step.can_be_undone):
             return Recovery(str(path), note.started, conflicts=conflicts)
         restored = [step for step in reversed(steps) if not step.is_undone]
@@ -337,13 +341,13 @@ class Journal:
 
 def _stage(write: FileWrite, step: FileStep) -> None:
     if write.data is not None:
-        files.refuse_if_changed(write.source)  # also if a folder above has become a link since
+        files.refuse_if_changed(write.source)  # this also fails if a folder above has become a link
         files.make_folder(write.source)
         files.stage(step.temporary, write.source, write.data, write.mode, write.owner)
 
 
 def _clean(note: Note) -> None:
-    """Remove what was staged, and those of the created folders that are empty."""
+    """Remove what was staged, and the created folders that are empty."""
     for step in note.steps:
         with contextlib.suppress(OSError):
             step.temporary.unlink()

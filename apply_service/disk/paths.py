@@ -1,4 +1,5 @@
-"""Names the folders of the program's own files, and decides in which folders others may have files edited."""
+"""Names the folders of the program's own files, and decides in which folders files may be edited on behalf of
+others."""
 
 from __future__ import annotations
 
@@ -15,13 +16,14 @@ from apply_service.errors import FileNotReadable, InvalidField, OutsideRoots
 IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 """Invisible characters that the file system of macOS ignores when it compares names."""
 OF_A_REPOSITORY = frozenset({"config", "config.worktree", "commondir", "gitdir", "hooks", "info", "objects", "refs"})
-"""Names that make a folder with a file HEAD a repository, or tell git what to run there."""
+"""Names that turn a folder with a file HEAD into a repository, or tell git what to run there."""
 DOT_GIT = re.compile(r"(\.git|git~1)(:.*)?", re.DOTALL)
-"""Matches `.git`, its short name on Windows, and either with a colon, by which Windows opens a stream of the file."""
+"""Matches `.git` and its short name on Windows, also with a colon behind, which on Windows opens a stream of the
+file."""
 
 
 def platform_config_path(environment: Mapping[str, str]) -> Path:
-    """Return where the platform keeps configuration files; the file need not exist."""
+    """Return the path at which the platform keeps our configuration file; the file need not exist."""
     if sys.platform == "win32":
         root = environment.get("APPDATA") or str(Path.home() / "AppData" / "Roaming")
     else:
@@ -30,7 +32,7 @@ def platform_config_path(environment: Mapping[str, str]) -> Path:
 
 
 def platform_state_path(environment: Mapping[str, str]) -> Path:
-    """Return where the platform keeps a program's own files; the folder need not exist."""
+    """Return the folder in which the platform keeps our own files; the folder need not exist."""
     if sys.platform == "win32":
         root = environment.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -41,12 +43,14 @@ def platform_state_path(environment: Mapping[str, str]) -> Path:
 
 
 def _absolute(folder: str | None) -> str | None:
-    """Return the folder; None if it is relative, which the XDG specification forbids: each project would have one."""
+    """Return the folder; None if it is relative.  The XDG specification forbids that: each project would have a folder
+    of its own."""
     return folder if folder and is_same_everywhere(folder) else None
 
 
 def is_same_everywhere(folder: str | Path) -> bool:
-    """Tell whether the name is absolute and means the same in every process, as names below /proc do not."""
+    """Tell whether the name is absolute and means the same in every process.  Names below /proc, for example, do
+    not."""
     return os.path.isabs(folder) and not os.path.normpath(folder).startswith(("/proc/", "/dev/fd/"))
 
 
@@ -54,8 +58,8 @@ class Roots:
     """The folders that edits are allowed in, for names that come from others: an agent, a patch, a batch.
 
     A name is judged by the place it leads to, with symbolic links and `..` followed.  A relative name is looked for in
-    each folder; if none has it, it belongs to the first.  `read_as_judged` refuses a place that has become a link
-    since.  Some microseconds lie between that last check and the writing: a link made in them is followed.
+    each folder; if no folder has it, it belongs to the first.  `read_as_judged` refuses a place that has since become a
+    link.  Some microseconds lie between that last check and the writing; a link made during them is followed.
 
     No edit reaches files that make programs run or that this program trusts: git's own files, and the guarded places,
     under whatever name.
@@ -73,8 +77,8 @@ class Roots:
                 )
 
     def resolve(self, name: str) -> Path:
-        """Return the absolute path that a name leads to; nothing need exist there.  Raises OutsideRoots if it leads out
-        of the allowed folders or to a guarded place, InvalidField if it is not the name of a file."""
+        """Return the absolute path that a name leads to; nothing need exist there.  Raises OutsideRoots if the name
+        leads out of the allowed folders or to a guarded place, and InvalidField if it is not the name of a file."""
         place = Path(os.path.realpath(self._place(name)))
         root = next((folder for folder in self.folders if place.is_relative_to(folder)), None)
         if root is None:
@@ -96,7 +100,7 @@ class Roots:
         return place
 
     def is_link(self, name: str) -> bool:
-        """Tell whether the name, as it is written, is a symbolic link.  Raises InvalidField."""
+        """Tell whether the name itself, before links are followed, is a symbolic link.  Raises InvalidField."""
         return os.path.islink(self._place(name))
 
     def _place(self, name: str) -> Path:
@@ -117,15 +121,15 @@ class Roots:
 
 # -- places that are guarded -------------------------------------------------------------------------------------------
 def lies_in(place: Path, guarded: Path) -> bool:
-    """Tell whether the place is the guarded file or folder, or lies below it.  Links, another case and other mounts of
-    the same folder are seen through.  Neither need exist."""
+    """Tell whether the place is the guarded file or folder, or lies below it.  Links, differences of case and other
+    mounts of the same folder are seen through.  Neither path need exist."""
     wanted = _identity(Path(os.path.realpath(guarded)))
     return any(_identity(one) == wanted for one in (place, *place.parents))
 
 
 def _identity(place: Path) -> tuple[object, ...]:
-    """Return the system's number of the nearest existing place upward, and the names below it, folded as the most
-    tolerant file system would."""
+    """Return the system's number of the nearest existing place upward, and the names below that place as the most
+    tolerant file system compares them (`_folded`)."""
     names: list[str] = []
     while True:
         try:
@@ -140,24 +144,24 @@ def _identity(place: Path) -> tuple[object, ...]:
 
 
 def _folded(name: str) -> str:
-    """Return the name as the most tolerant file system compares it.  macOS ignores some characters, Windows ignores
-    dots and blanks at the end, and both ignore the case."""
+    """Return the name in the form that the most tolerant file system compares.  macOS ignores some characters, Windows
+    ignores dots and blanks at the end, and both ignore case."""
     return unicodedata.normalize("NFC", name.translate(IGNORED)).casefold().rstrip(" .")
 
 
 def _is_of_git(place: Path, root: Path) -> bool:
-    """Tell whether the place is one of git's own files, which can make programs run.  It is one by its name, or because
-    it lies in a folder that git takes for a repository.
+    """Tell whether the place is one of git's own files, which can make programs run.  A place is one of git's files by
+    its name, or because it lies in a folder that git takes for a repository.
 
-    Git looks for a repository upward, whatever the root is, and in each folder first for `.git`.  So a working tree
-    that is kept inside its repository's folder can be edited.  A new repository cannot come about, in however many
-    steps.  It needs the file HEAD, which no edit can create; and where a HEAD exists, no edit can create the rest.
+    Git looks for a repository upward, whatever the root is, and looks for `.git` first in each folder.  So a working
+    tree that is kept inside its repository's folder can be edited.  Edits cannot make a new repository, in however many
+    steps.  It needs the file HEAD, which no edit can create; and if a HEAD exists, no edit can create the rest.
     """
     # If this folder is shared with Windows, a backslash separates names there.
     names = [part for name in place.relative_to(root).parts for part in name.split("\\")]
     if any(map(_is_gits_name, names)):
         return True
-    # If there is a file `head` and no HEAD, the folder tells upper case from lower case.
+    # If there is a file `head` and no HEAD, the folder distinguishes upper case from lower case.
     last = _folded(names[-1].partition(":")[0]) if names else ""
     if last == "head" and (not os.path.exists(place) or os.path.lexists(place.with_name("HEAD"))):
         return True
@@ -181,14 +185,14 @@ def _is_of_repository(place: Path, folder: Path, *, can_be_made: bool) -> bool:
     has_data = has["objects"] and has["refs"]
     if has_head and (has["commondir"] or has_data):
         return True
-    # What a `commondir` elsewhere leads to needs no HEAD.
+    # A folder that a `commondir` elsewhere points to needs no HEAD.
     inside = re.split(r"[/\\:]", str(place.relative_to(folder)))[0]
     return can_be_made and (has_head or has_data) and _folded(inside) in OF_A_REPOSITORY
 
 
 def _is_working_tree(folder: Path) -> bool:
-    """Tell whether the folder has a repository of its own, in `.git` or where the file `.git` leads.  That repository
-    must have no `.git` itself: else `.git` could lead back to this folder."""
+    """Tell whether the folder has a repository of its own, in `.git` or at the place that the file `.git` names.  That
+    repository must have no `.git` itself: else its `.git` could lead back to this folder."""
     own = folder / ".git"
     try:
         mode = own.stat().st_mode

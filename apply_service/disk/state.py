@@ -1,8 +1,8 @@
-"""Opens the program's own folders and files, which only their user can read, and never follows a planted link.
+"""Opens the program's own folders and files.  Only their user can read them, and a planted link is never followed.
 
 Later commands trust what lies in the state folder: bytes to bring back, notes to roll back, a key, a log.  So
-`private_folder` opens every folder of it, and `open_private` every file.  Windows has no such owners: there the folder
-of the user's profile protects it.
+`private_folder` opens every folder of it, and `open_private` every file.  Windows has no such owners; there, the folder
+of the user's profile protects the state folder.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def private_folder(state: Path, *names: str) -> Path:
     """Return the state folder, or the folder of these names below it; missing folders are created.  The path contains
     no links.
 
-    The state folder may be a link that the user or root made.  It must belong to the user; it may belong to root if
-    others can't rename what lies in it.  Others lose the right to write to it.  A folder below it must be a real folder
-    of the user's, and gets mode 0700.  Raises FileNotWritable.
+    The state folder may be a link that the user or root made.  It must belong to the user, or to root if others can't
+    rename what lies in it.  Others lose the right to write to it.  A folder below it must be a real folder of the
+    user's, and gets mode 0700.  Raises FileNotWritable.
     """
     place = state
     try:
@@ -50,7 +50,7 @@ def private_folder(state: Path, *names: str) -> Path:
 def open_private(path: Path, flags: int) -> int:
     """Open a file in a private folder, as `os.open` does, and return the descriptor.  A new file gets mode 0600.
     Raises OSError for a symbolic link, for anything but a regular file, for another user's file, and with `O_TRUNC` for
-    a hard link.  What a link leads to is then unchanged."""
+    a hard link.  The file that a link leads to is not changed in these cases."""
     if path.is_symlink():  # Windows has no O_NOFOLLOW
         raise OSError(errno.ELOOP, "it is a link", str(path))
     more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # O_NONBLOCK: else a named pipe blocks
@@ -72,7 +72,7 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def _keep_others_out(folder: Path, *, is_state: bool) -> None:
-    """Take others' right to write.  Raises OSError if this is not a folder, or not the user's."""
+    """Take away the right of others to write.  Raises OSError if the path is not a folder, or not the user's folder."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         what = "it is a link" if stat.S_ISLNK(found.st_mode) else "it is not a folder"
@@ -81,7 +81,7 @@ def _keep_others_out(folder: Path, *, is_state: bool) -> None:
         return
     mode = stat.S_IMODE(found.st_mode)
     wanted = mode if is_state else 0o700
-    # In a sticky folder, as the system's for temporary files, nobody can rename another user's files.
+    # In a sticky folder, such as the system's folder for temporary files, nobody can rename another user's files.
     if is_open := bool(mode & 0o022 and not mode & stat.S_ISVTX):
         wanted &= ~0o022
     if not _is_ours(found, or_root=is_state and not is_open):

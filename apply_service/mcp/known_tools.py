@@ -1,4 +1,4 @@
-"""Offers edit tools under the names that agents know from their vendors, beside `edit_file`, if they are asked for.
+"""Offers, besides `edit_file` and on request, edit tools under the names that agents know from their vendors.
 
 Each call becomes a call of `edit_file`: the readers of formats take the vendor's arguments as they are.
 """

@@ -2,10 +2,11 @@
 
 `path`, `code_edit`, `instruction` and `dryRun` are the names of the best-known tool of this kind; the aliases come from
 other tools.  The answer is a short text with a diff, and the same as fields.  A file is written only if three things
-hold: it lies in an allowed folder, no check found an error that the caller does not accept, and it is still as it was
-read.  An edit in doubt is not written: the answer asks which of its readings is meant, and a second call takes one.  If
-a file was not written, the answer is an error, so that no agent takes the edit for done.  `apply-service undo` restores
-the old text.  The caller passes in what applies the edit: an engine in this process, or a running service.
+hold: it lies in an allowed folder, no check found an error that the caller does not accept, and the file is still as it
+was read.  An edit in doubt is not written: the answer asks which of its readings (ways to merge it) is meant, and a
+second call chooses one.  If a file was not written, the answer is an error, so that no agent takes the edit for done.
+`apply-service undo` restores the old text.  The caller passes in what applies the edit: an engine in this process, or a
+running service.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "base_sha256": (),
     "encoding": (),
 }
-"""Other names for arguments."""
+"""Other names that arguments may have."""
 
 
 def _text(description: str, **more: str) -> dict[str, Any]:
@@ -113,7 +114,7 @@ KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
 """The allowed values, in Python and in words, by the type of an argument or by its name."""
 MAX_VALUE_CHARS = 500
 MAX_SHOWN, MAX_SHOWN_CHARS = 64, 1_000_000
-"""How many files' last seen texts are kept, and how many characters each may have."""
+"""The last seen texts of at most this many files are kept, if they have at most this many characters each."""
 MOVED_ON = Verdict(
     "base",
     "warning",
@@ -136,7 +137,7 @@ class EditCall:
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
     base_sha256: str | None = None
     encoding: str | None = None
-    """None if it shall be found out."""
+    """The file's encoding; None if it is to be found out."""
 
 
 Status = Literal["written", "created", "unchanged", "dry_run", "asked", "refused"]
@@ -152,11 +153,11 @@ class EditOutcome:
     refused: tuple[Verdict, ...] = ()
     """The findings that forbid writing the result."""
     original: str = ""
-    """The file as it was."""
+    """The text of the file before the edit."""
 
     @property
     def readings(self) -> list[tuple[str, OtherReading]]:
-        """What the edit may mean, each with the value of `reading` that takes it."""
+        """What the edit may mean: each reading, with the value of `reading` that chooses it."""
         result = self.result
         if isinstance(result, ApplyError):
             readings = [OtherReading(**one) for one in result.readings]  # type: ignore[arg-type]
@@ -165,7 +166,8 @@ class EditOutcome:
         else:
             first = OtherReading(result.reading, result.confidence or 0.0, "", result.diff)
             readings = [first, *result.readings]
-        # Numbers count from the reading that the merge program ranks first.  A model may have decided against that one.
+        # Numbers count from the reading that the merge program ranks first.  A model may have decided against that
+        # reading.
         is_counted = isinstance(result, ApplyError) or result.agreement is not False
         return [(str(n) if is_counted else one.id, one) for n, one in enumerate(shown_readings(readings), 1)]
 
@@ -182,7 +184,7 @@ class FileEditor:
         strategy: Strategy = "auto",
         max_bytes: int = 16 * 2**20,
     ) -> None:
-        """`max_bytes`: larger files are refused without reading them."""
+        """`max_bytes`: files with more bytes are refused without reading them."""
         self._roots = roots
         self._apply = apply
         self._store = store
@@ -193,10 +195,12 @@ class FileEditor:
         self._locks: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
 
     async def edit_all(self, call: EditCall) -> list[EditOutcome]:
-        """Edit the call's own file.  Then edit the others, if the edit is a reply over several files that includes it.
+        """Edit the call's own file.  Then edit the other files, if the edit is a reply about several files, including
+        the call's own.
 
-        A call that takes a reading edits only its own file: the call before has edited the others.  Edits of one file
-        wait for each other.  Raises ApplyError if the call's own file could not be edited; then no other was.
+        A call that chooses a reading edits only its own file, because the call before has edited the others.  Edits of
+        one file wait for each other.  Raises ApplyError if the call's own file could not be edited; in that case no
+        other file was edited.
         """
         outcomes = [await self._edit(call)]
         if call.reading is not None:
@@ -211,7 +215,7 @@ class FileEditor:
         return outcomes
 
     async def _edit(self, call: EditCall) -> EditOutcome:
-        """Edit one file, while no other edit of it runs.  Raises ApplyError; then nothing was written."""
+        """Edit one file while no other edit of it runs.  If this raises ApplyError, nothing was written."""
         target = self._roots.resolve(call.path)
         lock = self._locks.setdefault(target, anyio.Lock())
         async with lock:
@@ -259,8 +263,8 @@ class FileEditor:
         return EditOutcome(call.path, status, result, refused, text.text)
 
     async def _apply_on(self, request: ApplyRequest, shown: str | None) -> ApplyResult:
-        """Apply an edit to the file.  If it does not fit, and the file has changed since the agent saw it, apply it to
-        the text that the agent saw and merge three-way.  Raises the ApplyError of the first attempt."""
+        """Apply an edit to the file.  If the edit does not fit, and the file has changed since the agent saw it, apply
+        the edit to the text that the agent saw and merge three-way.  Raises the ApplyError of the first attempt."""
         if shown is None or shown == request.original or request.reading is not None:
             return await self._apply(request)
         try:
@@ -280,7 +284,7 @@ class FileEditor:
         return unfit
 
     def _remember(self, target: Path, text: str) -> None:
-        """Keep a file's text as the agent sees it now.  The oldest text is dropped if there are too many."""
+        """Keep a file's text as the agent sees it now.  The oldest text is dropped if there are too many texts."""
         self._shown.pop(target, None)
         if len(text) <= MAX_SHOWN_CHARS:
             self._shown[target] = text
@@ -294,7 +298,7 @@ class FileEditor:
                 remedy = "edit it by other means"
                 raise TooLarge("the file is too large", value=n_bytes, limit=self._max_bytes, remedy=remedy)
         source = read_as_judged(target, self._max_bytes)
-        # A snippet that leaves out existing code is meant for a file that exists, so the path is wrong.
+        # A snippet that leaves out existing code is meant for an existing file, so the path must be wrong.
         if not source.exists and any(map(is_marker, normalise(call.code_edit).split("\n"))):
             message = f"{call.path} does not exist, but the edit leaves out existing code"
             remedy = "correct the path, or send the whole new file without markers"
@@ -352,7 +356,7 @@ def create_server(editor: FileEditor, known_tools: Collection[str] = ()) -> Serv
             told = error
         except Exception as error:
             kind = type(error).__name__
-            # The message of a foreign exception may quote the user's code, which must not be logged.
+            # The message of an exception that is no ApplyError may quote the user's code, which must not be logged.
             log.error("edit crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
             remedy = "look at the file; see the server's log"
             told = EngineFailure(f"the edit failed ({kind})", value=kind, remedy=remedy)
@@ -410,7 +414,7 @@ def _error_lines(error: ApplyError) -> Iterator[str]:
 
 
 def _failure_lines(failures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield where each part does not fit, and the next call to make, which is a complete edit."""
+    """Yield the place where each part does not fit, and the next call to make, which is a complete edit."""
     for one in failures:
         if one["line"] is not None:
             quoted, found = (shorten(one[name] or "", MAX_VALUE_CHARS) for name in ("quoted", "found"))
@@ -451,7 +455,7 @@ def _lines(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
 
 
 def _question(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
-    """Yield what the edit may mean, and how the agent tells which is meant."""
+    """Yield what the edit may mean, and how the agent can say which reading is meant."""
     path, result, readings = outcome.path, outcome.result, outcome.readings
     asks = f"Which of these {len(readings)} readings of the edit is meant?" if readings[1:] else "Is this meant?"
     why = result.message if isinstance(result, ApplyError) else _doubt_of(result)

@@ -30,8 +30,8 @@ DATA_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """The model of a short name.  With `revision` None, because its commit hash could not be looked up, `pull` takes
-    the newest commit.  Later starts take the commit that was pulled."""
+    """The model of a short name.  `revision` is None if its commit hash could not be looked up.  In that case, `pull`
+    takes the newest commit, and later starts take the commit that was pulled."""
 
     hub_id: str
     revision: str | None = None
@@ -51,7 +51,7 @@ KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A model on the hub: its bytes in all, the bytes still to download, its commit and its licence."""
+    """A model on the hub: its total bytes, the bytes still to download, its commit and its licence."""
 
     n_bytes: int
     n_missing: int
@@ -60,7 +60,7 @@ class Offer:
 
 
 def client() -> Any:
-    """Return the hub's client library.  Raises MissingDependency: it is not installed."""
+    """Return the hub's client library.  Raises MissingDependency if it is not installed."""
     try:
         import huggingface_hub
     except ImportError as error:
@@ -78,7 +78,7 @@ def is_hub_name(name: str) -> bool:
 
 
 def known(name: str) -> KnownModel:
-    """Return the model of a short name or of an id (owner/name).  Raises UnknownModel: the name is neither."""
+    """Return the model of a short name or of an id (owner/name).  Raises UnknownModel if the name is neither."""
     if (found := KNOWN.get(name)) is not None:
         return found
     if not HUB_ID.fullmatch(name):
@@ -119,8 +119,8 @@ def pull(name: str, revision: str | None = None, *, allow_code: bool = False) ->
 
 
 def find(name: str) -> Path | None:
-    """Return the folder of a model if it is completely downloaded, or else None.  Asks no server.  Raises UnknownModel:
-    the name is malformed."""
+    """Return the folder of a model if it is completely downloaded, or else None.  Asks no server.  Raises UnknownModel
+    if the name is malformed."""
     model = known(name)
     try:
         library = client()
@@ -134,12 +134,13 @@ def find(name: str) -> Path | None:
 
 
 def find_or_pull(name: str, *, allow_code: bool) -> Path:
-    """Return the folder of a model.  A model named by its id is downloaded if necessary; one with a short name must
-    have been pulled before.
+    """Return the folder of a model.  A model named by its id is downloaded if necessary; a model named by its short
+    name must have been pulled before.
 
     Raises:
-        UnknownModel: there is no such model, a short name's model is not downloaded, or the name is also a folder's.
-        MissingDependency, ModelNotLoadable, Unreachable: as in `ask`.
+        UnknownModel: there is no such model, a short name's model is not downloaded, or the name is also that of a
+            folder.
+        MissingDependency, ModelNotLoadable, Unreachable: for the reasons given in `ask`.
     """
     folder = find(name)
     if folder is not None and (not allow_code or any(folder.glob("*.py"))):
@@ -177,8 +178,8 @@ def downloaded() -> dict[str, Any]:
 
 
 def remove(name: str) -> int:
-    """Delete all downloaded files of a model, and return the number of freed bytes.  Raises UnknownModel: there are no
-    such files."""
+    """Delete all downloaded files of a model, and return the number of freed bytes.  Raises UnknownModel if there are
+    no such files."""
     hub_id = known(name).hub_id
     if (repo := downloaded().get(hub_id)) is None:
         raise UnknownModel(

@@ -14,13 +14,14 @@ from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import PromptFormat
 
 TAGGED = {made.name: made for made in (Chat, BegunChat, FastApply, Osmosis, AiXapply)}
-"""To add a published model's format, write its class, and add it here and its name to `PUBLISHED`."""
+"""To add a published model's format, write its class, add the class here, and add its name to `PUBLISHED`."""
 
 
 def open_prompt_format(source: str) -> PromptFormat:
-    """Return the format for a model in this process: the one its folder's record names, or that of its published name.
+    """Return the format for a model in this process: the format that its folder's record names, or that belongs to its
+    published name.
 
-    Raises ModelNotLoadable: there is no such format, there is no tokenizer, or the tokenizer does not give text back
+    Raises ModelNotLoadable if there is no such format, there is no tokenizer, or the tokenizer does not give text back
     unchanged.
     """
     return open_prompt_formats(source, begins=True)[0]
@@ -29,8 +30,8 @@ def open_prompt_format(source: str) -> PromptFormat:
 def open_prompt_formats(source: str, *, begins: bool = False) -> tuple[PromptFormat, ...]:
     """Return the model's own format first, then the other formats that work with its tokenizer.
 
-    `begins`: the prompt may end with the beginning of the answer; a chat server's prompt can't.  Raises the same
-    errors.
+    `begins`: the prompt may end with the beginning of the answer; a chat server's prompt can't.  Raises the errors of
+    `open_prompt_format`.
     """
     own = name_prompt_format(source)
     if own == Compact.name:
@@ -57,7 +58,7 @@ def open_prompt_formats(source: str, *, begins: bool = False) -> tuple[PromptFor
 def open_gguf_format(source: str, vocabulary: Vocabulary) -> PromptFormat:
     """Return the format for the name of a GGUF file, with the vocabulary that llama.cpp read from it.
 
-    Raises ModelNotLoadable: the vocabulary does not give text back unchanged, or has no token that ends an answer.
+    Raises ModelNotLoadable if the vocabulary does not give text back unchanged, or has no token that ends an answer.
     """
     own = infer_prompt_format(source)
     return TAGGED[BegunChat.name if own == Chat.name else own](LlamaChat(vocabulary))
@@ -66,7 +67,7 @@ def open_gguf_format(source: str, vocabulary: Vocabulary) -> PromptFormat:
 def name_prompt_format(source: str) -> str:
     """Return the name of the format that the folder's record names, or that belongs to the published name.
 
-    Raises ModelNotLoadable: the record can't be read.
+    Raises ModelNotLoadable if the record can't be read.
     """
     try:
         record = json.loads((Path(source) / RECORD_FILE).read_text(encoding="utf-8"))
@@ -91,6 +92,6 @@ PUBLISHED = {"fastapply": "fastapply", "fast-apply": "fastapply", "osmosis-apply
 def infer_prompt_format(source: str) -> str:
     """Return the format that belongs to a model's published name; `chat` for any other model."""
     path = Path(source)
-    # The hub's cache names a model's folder after a commit, and the folder two levels above after the model.
+    # The hub's cache names a model's folder after a commit; it names the folder two levels above after the model.
     name = (path.parent.parent if path.parent.name == "snapshots" else path).name.lower().replace("_", "-")
     return next((made for part, made in PUBLISHED.items() if part in name), "chat")

@@ -39,12 +39,12 @@ class Tags:
 
     @property
     def head(self) -> str:
-        """What comes before the text."""
+        """What the output has before the text."""
         return self.opening + self.padding
 
     @property
     def tail(self) -> str:
-        """What comes after it."""
+        """What the output has after the text."""
         return self.padding + self.closing
 
     def wrap(self, text: str) -> str:
@@ -52,7 +52,7 @@ class Tags:
         return self.head + text + self.tail
 
     def unwrap(self, output: str) -> str:
-        """Return the text in a complete output.  Raises Truncated: a tag is not in its place."""
+        """Return the text in a complete output.  Raises Truncated if a tag is not in its place."""
         text = output.lstrip() if self.opening else output
         if not text.startswith(self.opening):
             raise Truncated(
@@ -135,9 +135,8 @@ class TaggedOutput:
         return lines_of_tokens(ids, self.decode, head=self.tags.head)
 
     def stop_finder(self, job: EditJob) -> StopFinder:
-        """Return a function that finds the closing tag after those in the predicted merge.
-
-        It decodes tokens one at a time.  The tag is ASCII, so a character split between tokens can't hide it.
+        """Return a function that finds the first closing tag beyond those that the predicted merge itself contains.
+        The function decodes tokens one at a time.  The tag is ASCII, so a character split between tokens can't hide it.
         """
         closing = self.tags.closing
         n_left, written = job.prediction.text.count(closing) + 1, ""
@@ -170,7 +169,7 @@ class TaggedOutput:
 
 
 class TaggedStream:
-    """As `TagStream`, but fed with ids."""
+    """Like `TagStream`, but takes ids."""
 
     def __init__(self, output: TaggedOutput) -> None:
         self._decoder = IncrementalDecoder(output.decode)
@@ -216,7 +215,8 @@ Write the whole file after the update, with its indentation and comments, as
 
 
 def chat_messages(job: EditJob, padding: str = TAGS.padding) -> list[PromptMessage]:
-    """Return the chat that asks any instruct model for the merged file in `TAGS`.  `padding`: follows each text."""
+    """Return the chat that asks any instruct model for the merged file in `TAGS`.  `padding`: the characters to put
+    after each text."""
     parts = [f"<original>\n{job.original}{padding}</original>"]
     if job.update:
         parts.append(f"<update>\n{job.update}{padding}</update>")
@@ -235,7 +235,7 @@ class Chat(TaggedOutput):
 
 
 class BegunChat(Chat):
-    """`Chat` for models in this process.  Their answer is begun for them, so that their first token is text of the
+    """`Chat` for models in this process.  The prompt begins their answer, so that their first token is text of the
     file.
 
     Models that were not trained to merge often forget the opening tag.  They also forget the blank line between a last

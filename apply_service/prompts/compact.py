@@ -5,8 +5,9 @@ text. The tag says what the predicted merge does with the line (`Hints`).  The o
 operation of the merge, dropped lines included, then `<|end|>`.  The target decides the tags.  `LineConstraint`
 determines the text after them.  Nothing is merged here.
 
-A line is one tag and then the tokens of newline + line, so that it has the same tokens at any place.  A tag has a phase
-(its line number mod 64).  So a tag is nearly unique, and easy to copy from.  No file text can spell a control token.
+A line is one tag and then the tokens of newline + line, so that it has the same tokens at any place.  A tag includes a
+phase (its line number mod 64).  So a tag is nearly unique, and easy to copy from.  No file text can spell a control
+token.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ from apply_service.types import LineOp, Prediction, keep_all
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Tags of the prompt's lines.  `first` and `after_*[i]` are bare tags; None if the next line has the same tag.
+    """Tags of the prompt's lines.  `first` and `after_*[i]` are tags that stand alone; they are None if the next line
+    has the same tag.
 
-    Each line that the prediction uses is followed by the tag of the prediction's next operation.  So a target that
-    copies what follows each line in the prompt carries out the prediction.
+    Each line that the prediction uses is followed by the tag of the prediction's next operation.  So a target carries
+    out the prediction if, after each line, it copies what follows that line in the prompt.
     """
 
     first: int | None
@@ -86,7 +88,7 @@ class Compact:
 
     @classmethod
     def from_directory(cls, directory: Path) -> Compact:
-        """Raises ModelNotLoadable: `tokenizer.json` is missing or lacks the format's control tokens."""
+        """Raises ModelNotLoadable if `tokenizer.json` is missing or lacks the format's control tokens."""
         return cls(LineVocabulary.from_file(directory / "tokenizer.json"))
 
     def encode_prompt(self, job: EditJob) -> list[int]:
@@ -204,7 +206,7 @@ def _tag_of(vocabulary: LineVocabulary, op: LineOp) -> int:
 
 
 def _with_added_lines(prediction: Prediction) -> Prediction:
-    """Return the prediction with an update line for each line that it takes.
+    """Return the prediction with an update line for each line that it takes from the update or adds itself.
 
     The merger adds blank lines of its own.  Each is inserted before the update line that follows it in the merge.
     """
@@ -236,7 +238,8 @@ def _with_added_lines(prediction: Prediction) -> Prediction:
 def _alignment(predicted_starts: Offsets, other_starts: Offsets, lines: Sequence[int | None]) -> Offsets:
     """Return the place in the other source for each token of the predicted merge [n_predicted + 1, with the end token].
 
-    `lines[k]` is the line of operation k in the other source.  If it is None, the place is the start of the next line.
+    `lines[k]` is the line of operation k in the other source.  If `lines[k]` is None, the place is the start of the
+    next line.
     """
     base, moves, limit = (np.zeros(len(lines), np.int64) for _ in range(3))
     next_line = 0
@@ -252,7 +255,8 @@ def _alignment(predicted_starts: Offsets, other_starts: Offsets, lines: Sequence
 
 
 class ListingStream:
-    """Output ids -> merged text, piece by piece, without tags and dropped lines.  Holds back incomplete characters."""
+    """Turns output ids into merged text, piece by piece, without tags and dropped lines.  Incomplete characters are
+    held back."""
 
     def __init__(self, vocabulary: LineVocabulary) -> None:
         self._vocabulary = vocabulary
@@ -277,7 +281,7 @@ class ListingStream:
         return self._without_first_newline(self._decoder.decode(b"", final=True))
 
     def _without_first_newline(self, text: str) -> str:
-        """Remove the first newline: each line of the output begins with one."""
+        """Remove the first newline, because each line of the output begins with a newline."""
         is_first, self._is_first = self._is_first, self._is_first and not text
         return text.removeprefix("\n") if is_first else text
 
@@ -289,7 +293,8 @@ TAG_KINDS: tuple[TagKind, ...] = ("keep", "both", "drop", "take")
 CONTROLS = ("<|original|>", "<|update|>", "<|merge|>", "<|end|>", "<|pad|>", "<|pass|>")
 MAX_CACHED_LINES = 50_000
 LOOK_AHEAD = 48
-"""The most update lines that a single `take` can pass over.  It is below N_PHASES, so that a phase names one line."""
+"""A single `take` can pass over at most this many update lines.  The number is below N_PHASES, so that a phase names
+only one line."""
 
 
 def control_tokens() -> list[str]:
@@ -298,7 +303,7 @@ def control_tokens() -> list[str]:
 
 
 class LineVocabulary:
-    """Lines <-> ids.  It caches the lines that it has seen, so only one thread at a time may use it."""
+    """Turns lines into ids and back.  It caches the lines that it has seen, so only one thread at a time may use it."""
 
     def __init__(self, tokenizer_json: str) -> None:
         spec = json.loads(tokenizer_json)
@@ -324,7 +329,7 @@ class LineVocabulary:
 
     @classmethod
     def from_file(cls, path: Path) -> LineVocabulary:
-        """Read a `tokenizer.json`.  Raises ModelNotLoadable: the file is missing or has another format."""
+        """Read a `tokenizer.json`.  Raises ModelNotLoadable if the file is missing or has another format."""
         try:
             return cls(path.read_text(encoding="utf-8"))
         except (OSError, KeyError, ValueError) as error:
@@ -358,13 +363,13 @@ class LineVocabulary:
         return [self._cache[line] for line in lines]
 
     def encode_text(self, text: str) -> list[int]:
-        """Return the tokens of a text that may begin inside a line.  From its first newline on, they are
-        `encode_lines`'."""
+        """Return the tokens of a text that may begin inside a line.  From the first newline on, these are the tokens
+        that `encode_lines` gives."""
         head, *lines = text.split("\n")
         return [*self._pairs.encode(head), *chain.from_iterable(tokens.tolist() for tokens in self.encode_lines(lines))]
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """Return the bytes of the tokens; control tokens have none."""
+        """Return the bytes of the tokens; control tokens have no bytes."""
         return b"".join([self._bytes[token] for token in ids])
 
 
@@ -384,9 +389,9 @@ class ListingState:
 class LineConstraint(Masks[ListingState]):
     """`constrain: sources`: allows the possible operations at the start of a line, and the line's tokens inside it.
 
-    It guarantees that no line is invented, and that no line of the original is lost without a `drop`.  Each token of
-    the output advances a state.  Each request has its own constraint.  `matches` maps original lines to the update
-    lines with which a prediction pairs them.
+    The constraint guarantees that no line is invented, and that no line of the original is lost without a `drop`.  Each
+    token of the output advances a state.  Each request has its own constraint.  `matches` maps original lines to the
+    update lines with which a prediction pairs them.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """`constrain: sources` for models that write plain text: every line of the output is a line of a source.
 
-The state is the line being written.  It tells which tokens may follow, without a loop over the whole vocabulary.
+The state is the line being written.  From it follows which tokens may come next, without a loop over the whole
+vocabulary.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ NO_TEXT = b"\xff"
 
 
 class Masks(ABC, Generic[State]):
-    """A `Constraint` that goes through the output token by token.  Subclasses define the tokens that a state allows,
-    and the change of a state by a token."""
+    """A `Constraint` that goes through the output token by token.  Subclasses define which tokens a state allows, and
+    how a token changes a state."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -40,11 +41,12 @@ class Masks(ABC, Generic[State]):
 
     @abstractmethod
     def allowed(self, state: State) -> TokenSet | None:
-        """Return the tokens that may come next; None if all may."""
+        """Return the tokens that may come next; None if all tokens may."""
 
     @abstractmethod
     def advance(self, state: State, token: int) -> None:
-        """Take one more token.  A token that is not allowed makes the state lost; a lost state allows everything."""
+        """Add one more token to the state.  A token that is not allowed makes the state lost; a lost state allows
+        everything."""
 
     def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
         """See `Constraint`."""
@@ -70,8 +72,8 @@ class Masks(ABC, Generic[State]):
 class VocabularyBytes:
     """The bytes of every token.  They are bytes because tokens may cross the borders of lines and characters.
 
-    `pieces` maps ids to bytes, without ids that write nothing (control tokens).  Raises ValueError: a byte has no token
-    of its own, so that some texts could not be written from every place.
+    `pieces` maps ids to bytes, without ids that write nothing (control tokens).  Raises ValueError if a byte has no
+    token of its own, because some texts could then not be written from every place.
     """
 
     def __init__(self, pieces: Mapping[int, bytes]) -> None:
@@ -87,7 +89,7 @@ class VocabularyBytes:
     def of(cls, tokenizer: Tokenizer) -> VocabularyBytes | None:
         """Return the vocabulary of a byte-level tokenizer, or of one that marks spaces and falls back to bytes.
 
-        None for any other tokenizer.  A probe text shows the kind.
+        Return None for any other tokenizer.  A probe text shows the kind.
         """
         is_byte_level = "ByteLevel" in json.dumps(json.loads(tokenizer.to_str()).get("decoder"))
         pieces: dict[int, bytes] = {}
@@ -132,8 +134,8 @@ class VocabularyBytes:
 
 
 def source_lines(job: EditJob) -> list[str]:
-    """Return the lines that an output may have: the original's, and the update's that the merger writes (no markers,
-    fences, hints)."""
+    """Return the lines that an output may have: the lines of the original, and the lines of the update that the merger
+    writes (no markers, fences, hints)."""
     original = job.original.split("\n")
     update = [op.text for op in job.prediction.ops if op.update_line is not None and op.kind != "drop"]
     return [*(original if original[-1] else original[:-1]), *update]
@@ -150,11 +152,11 @@ class TextState:
 
 
 class SourceConstraint(Masks[TextState]):
-    """For formats that write the plain file.  The target chooses how the text is divided into tokens.
+    """A constraint for formats that write the plain file.  The target chooses how the text is divided into tokens.
 
     A token is allowed if the line so far and the token begin a line of the sources.  It may also end a line and begin
     others.  The output is `before`, some of `lines` (given without line ends), `after`, then `end_id`.  The last line
-    may lack its line end, or share the one at the start of `after`.
+    may lack its line end, or share the line end at the start of `after`.
 
     The allowed tokens of a place are cached.  Finding them takes one look-up for each byte of the lines that may
     follow.
@@ -172,7 +174,7 @@ class SourceConstraint(Masks[TextState]):
         self._ends = frozenset(ends if closing.startswith(b"\n") else ends | {line + closing for line in known})
         self._lines = frozenset(line + b"\n" for line in known)
         self._units = sorted((self._lines | self._ends) - {b""})
-        self._starts: dict[bytes, bool] = {}  # whether these bytes may follow at the start of a line
+        self._starts: dict[bytes, bool] = {}  # bytes -> whether a line may begin with them
         self._kept: dict[tuple[bool, bytes], TokenSet] = {}
 
     def advance(self, state: TextState, token: int) -> None:
@@ -214,7 +216,7 @@ class SourceConstraint(Masks[TextState]):
             return self._kept[place]
         vocabulary = self._vocabulary
         found = {self._end_id} if line in self._ends and not is_opening else set()
-        known = b""  # the rest of the previous unit, with all beginnings looked up
+        known = b""  # the rest of the previous unit; all its beginnings were looked up
         first, last = self._units_from(line)
         for unit in [self._before] if is_opening else self._units[first:last]:
             rest = unit[len(line) :]

@@ -1,8 +1,8 @@
-"""The tokenizer and the chat of a GGUF file, through llama.cpp and without a tokenizer library.
+"""Tokenizes text and chats for a GGUF file, through llama.cpp and without a tokenizer library.
 
-File text never becomes a control token, because llama.cpp is not asked to look for them in it.  But it still makes one
-token of a spelling that the vocabulary calls user-defined, such as `<tool_call>`.  So texts are cut inside such
-spellings.
+File text never becomes a control token, because llama.cpp is not asked to look for them in it.  But llama.cpp still
+makes one token of a spelling that the vocabulary marks as user-defined, such as `<tool_call>`.  So texts are cut inside
+such spellings.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Vocabulary(Protocol):
 class LlamaContent:
     """Tokenizes text without control tokens.
 
-    Raises ModelNotLoadable: the vocabulary does not give a text back unchanged, so that it would damage files.
+    Raises ModelNotLoadable if the vocabulary does not give a text back unchanged and so would damage files.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -55,7 +55,8 @@ class LlamaContent:
 
     @cached_property
     def _defined(self) -> re.Pattern[str] | None:
-        """A pattern for each spelling that must be cut; None if there are none.  Blanks are text like any other."""
+        """A pattern that matches each spelling that must be cut; None if there is no such spelling.  Spellings of
+        blanks are left uncut."""
         texts = {piece.decode(errors="ignore") for piece in self._vocabulary.defined_by_user}
         spellings = sorted((text for text in texts if len(text) > 1 and text.strip()), key=len, reverse=True)
         return re.compile(f"(?={'|'.join(map(re.escape, spellings))})") if spellings else None
@@ -72,7 +73,7 @@ class LlamaContent:
         return Encoded(ids, np.minimum(ends, len(text)))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of the ids; control tokens have none."""
+        """Return the text of the ids; control tokens have no text."""
         return b"".join(map(self._vocabulary.piece, ids)).decode(errors="replace")
 
     def pieces(self) -> Mapping[int, bytes]:
@@ -86,7 +87,8 @@ class LlamaContent:
 
 
 def _in_chars(data: bytes, places: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return byte offsets in UTF-8 as character offsets; an offset inside a character becomes that character's."""
+    """Return byte offsets in UTF-8 as character offsets; an offset inside a character becomes the offset of that
+    character."""
     begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     n_begun = np.concatenate([[0], np.cumsum(begins)])
     places = np.minimum(places, len(data))
@@ -96,7 +98,7 @@ def _in_chars(data: bytes, places: np.ndarray[Any, np.dtype[np.int64]]) -> np.nd
 
 
 class LlamaChat:
-    """As `prompts.tokenizer.ChatTokenizer`, with the GGUF file's template, which runs in Jinja's sandbox."""
+    """Works like `prompts.tokenizer.ChatTokenizer`, with the GGUF file's template, which runs in Jinja's sandbox."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.content = LlamaContent(vocabulary)
@@ -111,7 +113,8 @@ class LlamaChat:
     def encode_chat(self, messages: Sequence[PromptMessage], *, prefill: str = "") -> list[int]:
         """Return ids of the chat up to the end of `prefill`, the beginning of the assistant's answer.
 
-        Raises ModelNotLoadable: the chat template is missing, unusable, or does not show each message exactly once.
+        Raises ModelNotLoadable if the chat template is missing, is unusable, or does not show each message exactly
+        once.
         """
         return place_messages(
             messages,

@@ -1,8 +1,8 @@
 """Turns the text of prompts into ids, and ids into text.  File text never becomes a control token, and keeps every
 byte.
 
-The content tokenizer has no added tokens at all, so that `<|im_end|>` or `<tool_call>` inside a file is plain text.  To
-switch "special" tokens off is not enough, because many added tokens of published models are not marked special.
+The content tokenizer has no added tokens at all, so that `<|im_end|>` or `<tool_call>` inside a file is plain text.
+Switching "special" tokens off is not enough, because many added tokens of published models are not marked special.
 
 `BytePairs` is the embedded model's tokenizer in plain Python, so that it needs no tokenizer library.  A test checks
 that it gives the same ids as `tokenizers` for the same file.
@@ -26,10 +26,10 @@ from apply_service.protocols import DraftSource, DraftSources, EditJob
 
 PROBE = "def f(x):\n\treturn {'é': x}  # 日本 🙂 e\u0301\r\n\n   <|im_end|></s>  end\n"
 UNICODE_FORMS = frozenset({"NFC", "NFD", "NFKC", "NFKD"})
-"""Unicode normal forms; vocabularies that use them change characters of the file."""
+"""Unicode normal forms.  Vocabularies that use one of them change characters of the file."""
 REPLACEMENT = "\ufffd"
 MAX_HELD = 3
-"""The most tokens of an incomplete character: a character has at most four bytes."""
+"""An incomplete character has at most this many tokens, because a character has at most four bytes."""
 Offsets = npt.NDArray[np.int64]
 
 
@@ -50,7 +50,7 @@ class TextTokenizer(Protocol):
 class ContentTokenizer:
     """A Hugging Face tokenizer without its control tokens.
 
-    Raises ModelNotLoadable: it does not give a text back unchanged, so it would damage files.
+    Raises ModelNotLoadable if it does not give a text back unchanged and so would damage files.
     """
 
     def __init__(self, tokenizer_json: str) -> None:
@@ -70,13 +70,13 @@ class ContentTokenizer:
             )
 
     def encode(self, text: str) -> Encoded:
-        # Encode as a batch: other threads run meanwhile, while `encode` stops them all for a second per megabyte.
+        # Encode as a batch, so that other threads run meanwhile: `encode` stops all threads, for a second per megabyte.
         (encoding,) = self.tokenizer.encode_batch([text], add_special_tokens=False)
         starts = np.fromiter((start for start, _ in encoding.offsets), np.int64, len(encoding.ids))
         return Encoded(list(encoding.ids), np.append(starts, len(text)))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of the ids; control tokens have none."""
+        """Return the text of the ids; control tokens have no text."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
 
 
@@ -88,7 +88,7 @@ class ChatTokenizer:
     """Wraps a `transformers` fast tokenizer.  No message can end its own turn in the chat.
 
     The template is rendered with placeholders and tokenised with control tokens.  The messages are tokenised without
-    them and replace the placeholders, so the template never trims or interprets a message.
+    control tokens and replace the placeholders, so the template never trims or interprets a message.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -102,9 +102,8 @@ class ChatTokenizer:
         self.stop_ids = frozenset({self.end_id})
 
     def encode_chat(self, messages: Sequence[PromptMessage], *, prefill: str = "") -> list[int]:
-        """Return ids of the chat up to the end of `prefill`, the beginning of the assistant's answer.
-
-        Raises ModelNotLoadable: the chat template is missing, or does not show each message exactly once.
+        """Return ids of the chat up to the end of `prefill`, the beginning of the assistant's answer.  Raises
+        ModelNotLoadable if the chat template is missing, or does not show each message exactly once.
         """
         if not self._tokenizer.chat_template:
             raise ModelNotLoadable("the model has no chat template", remedy="use an instruct model")
@@ -129,9 +128,9 @@ def place_messages(
 ) -> list[int]:
     """Return ids of a chat that `render` writes.
 
-    The template's own text is encoded with control tokens, messages and `prefill` without.
+    The template's own text is encoded with control tokens; messages and `prefill` are encoded without them.
 
-    Raises ModelNotLoadable: the template does not show each message exactly once.
+    Raises ModelNotLoadable if the template does not show each message exactly once.
     """
     places = [{**message, "content": f"\ue000{i}\ue001"} for i, message in enumerate(messages)]
     rendered = render(places)
@@ -147,7 +146,7 @@ def place_messages(
 
 
 class IncrementalDecoder:
-    """Decodes a growing sequence piece by piece.  It holds back a character until it is complete."""
+    """Decodes a growing sequence piece by piece.  Characters are held back until they are complete."""
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
         self._decode = decode
@@ -174,8 +173,7 @@ def lines_of_tokens(
     """Return the first and last line (0-based) of the merged text that each token of a plain-text output decides.
 
     A token decides the line that it is in, and the lines that it begins.  `head`: the output before the merged text.
-    Line breaks are counted token by token.  This is exact for byte-level vocabularies, and for those that fall back to
-    bytes.
+    Line breaks are counted token by token.  This is exact for vocabularies that are byte-level or fall back to bytes.
     """
     n_breaks: dict[int, int] = {}
     lines: list[tuple[int, int]] = []
@@ -200,7 +198,7 @@ def text_sources(job: EditJob, tokenizer: TextTokenizer, *, before: str, after: 
     ops, update_lines = job.prediction.ops, job.prediction.update_lines
     predicted = source("predicted", job.prediction.text)
     original, update = source("original", job.original), source("update", "\n".join(update_lines))
-    # For each character of the predicted merge [n_chars + 1], the aligned characters of original and update.
+    # For each character of the predicted merge [n_chars + 1], these are the aligned characters of original and update.
     original_starts = list(accumulate((len(op.text) + 1 for op in ops if op.original_line is not None), initial=0))
     update_starts = list(accumulate((len(line) + 1 for line in update_lines), initial=0))
     to_original: list[Offsets] = []
@@ -217,8 +215,8 @@ def text_sources(job: EditJob, tokenizer: TextTokenizer, *, before: str, after: 
         update_at = there if op.update_line is None else update_starts[op.update_line + 1]
 
     def token_places(chars: list[Offsets], other: DraftSource) -> Offsets:
-        """Return the aligned token of `other` for each token of the predicted merge.  The first token is the tag's, and
-        maps to the first token."""
+        """Return the aligned token of `other` for each token of the predicted merge.  The first token belongs to the
+        tag, and maps to the first token of `other`."""
         all_chars = np.concatenate(chars)
         at = all_chars[np.clip(predicted.starts - len(before), 0, len(all_chars) - 1)] + len(before)
         places = np.searchsorted(other.starts[:-1], at)
@@ -238,7 +236,8 @@ def text_sources(job: EditJob, tokenizer: TextTokenizer, *, before: str, after: 
 
 # -- byte pairs --------------------------------------------------------------------------------------------------------
 PIECES = r"\n[ \t]*| ?[\p{L}_]+|\p{N}{1,3}| ?[^\s\p{L}\p{N}_]+|[ \t]+(?=\S)|\s+"
-"""The pieces of a text inside which bytes are joined: newline with indentation, words, digits, signs, blanks."""
+"""Matches the pieces of a text.  Bytes are joined only inside a piece: newline with indentation, words, digits, signs,
+blanks."""
 ASCII_PIECES = re.compile(r"\n[ \t]*| ?[A-Za-z_]+|[0-9]{1,3}| ?[^\sA-Za-z0-9_]+|[ \t]+(?=\S)|\s+", re.ASCII)
 VISIBLE = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
 HIDDEN = [byte for byte in range(256) if byte not in VISIBLE]
@@ -251,7 +250,7 @@ MAX_CACHED_PIECES = 100_000
 class BytePairs:
     """Encodes text with the `model` of a `tokenizer.json`.  It caches pieces, so only one thread at a time may use it.
 
-    Raises KeyError or ValueError: the model is no byte-level BPE.
+    Raises KeyError or ValueError if the model is not a byte-level BPE.
     """
 
     def __init__(self, model: Mapping[str, Any]) -> None:
@@ -279,7 +278,8 @@ class BytePairs:
         return ids
 
     def _merged(self, ids: list[int]) -> list[int]:
-        """Join pairs until none is known, each time the pair learnt first (the leftmost of equals); changes `ids`."""
+        """Join pairs until no pair is known.  Each step joins the pair that was learnt first (the leftmost of equal
+        pairs).  This changes `ids`."""
         before, after = list(range(-1, len(ids) - 1)), list(range(1, len(ids) + 1))
         queue = [(*merge, i) for i, pair in enumerate(pairwise(ids)) if (merge := self._merges.get(pair)) is not None]
         heapify(queue)
@@ -287,7 +287,7 @@ class BytePairs:
             rank, joined, at = heappop(queue)
             other = after[at]
             if other == len(ids) or self._merges.get((ids[at], ids[other])) != (rank, joined):
-                continue  # one of the two was joined to another since
+                continue  # one of the two has been joined to another since
             ids[at], ids[other], after[at] = joined, -1, after[other]
             if after[at] < len(ids):
                 before[after[at]] = at
@@ -298,7 +298,7 @@ class BytePairs:
 
 
 class Shapes(dict[int, int]):
-    """For each code point, an ASCII character that `PIECES` treats in the same way."""
+    """Maps each code point to an ASCII character that `PIECES` treats in the same way."""
 
     def __missing__(self, code: int) -> int:
         kind = unicodedata.category(chr(code))

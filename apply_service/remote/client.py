@@ -27,7 +27,7 @@ from apply_service.remote.messages import AGAIN, REPORT, Reply, Transcript, erro
 from apply_service.settings import ENV_KEY, VLLM, Settings
 
 ERROR_BYTES = 65536
-"""The most bytes of an error's body that are read."""
+"""At most this many bytes of an error's body are read."""
 
 # -- the address and the key ------------------------------------------------------------------------------------------
 VLLM_TAKES = frozenset({"usage", "logprobs", "seed", "vllm_xargs"})
@@ -45,18 +45,18 @@ class Endpoint:
     """The parameters that the server takes beyond plain chat completions (the words of the setting `remote_takes`)."""
     n_retries: int = 3
     backoff_s: float = 0.5
-    """The longest wait before the first retry.  It doubles with each retry."""
+    """The maximum wait before the first retry.  The maximum doubles with each retry."""
     connect_timeout_s: float = 10.0
     silence_timeout_s: float = 60.0
     total_timeout_s: float = 120.0
-    """The deadline of requests that set none."""
+    """The deadline of requests that set no deadline."""
     max_bytes: int = 64 * 2**20
-    """The most bytes of an answer, including the framing of its events."""
+    """The maximum number of bytes of an answer, including the framing of its events."""
 
     @classmethod
     def of(cls, settings: Settings, environment: Mapping[str, str] | None = None) -> Endpoint:
-        """Return the server of the settings.  Raises SettingsError: the URL is missing or is not a server's, or the key
-        (or its environment variable) is unusable."""
+        """Return the server of the settings.  Raises SettingsError if the URL is missing or is not that of a server, or
+        if the key (or its environment variable) is unusable."""
         is_vllm = settings.engine == VLLM
         url = _url(settings.vllm_url, "vllm_url") if is_vllm else _url(settings.remote_url, "remote_url")
         environment = os.environ if environment is None else environment
@@ -120,7 +120,7 @@ class Call(NamedTuple):
     """One running call.
 
     `texts` gives the pieces of the answer as they come.  `reply` gives the whole answer, or raises the call's
-    ApplyError.  Any thread may cancel `reply`.  Then the connection is closed, and `texts` ends.
+    ApplyError.  Any thread may cancel `reply`, which closes the connection and ends `texts`.
     """
 
     texts: Iterator[str]
@@ -128,7 +128,7 @@ class Call(NamedTuple):
 
 
 class RemoteClient:
-    """Calls one server and keeps its connections.  Close it if the process goes on without it."""
+    """Calls one server and keeps its connections.  Close the client if the process goes on without it."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -149,8 +149,8 @@ class RemoteClient:
         self._ending.close()
 
     def call(self, body: Mapping[str, Any], *, limit_chars: int | None, timeout_s: float) -> Call:
-        """Begin a call, and return without waiting for it.  `limit_chars`: the most characters that an answer may have
-        (None: no limit)."""
+        """Begin a call, and return without waiting for it.  `limit_chars`: the maximum number of characters of the
+        answer; None for no limit."""
         texts: SimpleQueue[str | None] = SimpleQueue()
         content = json.dumps(body).encode()  # ASCII only: a file may hold lone surrogates, which UTF-8 cannot
         future = self._portal.start_task_soon(self._ask, content, texts.put, limit_chars, timeout_s)
@@ -160,7 +160,7 @@ class RemoteClient:
     async def _ask(
         self, content: bytes, on_text: Callable[[str], None], limit_chars: int | None, timeout_s: float
     ) -> Reply:
-        """Return the reply.  Tries again until an answer begins, or until no retry or no time is left."""
+        """Return the reply.  Try again until an answer begins, or until no retry or no time is left."""
         endpoint, loop = self.endpoint, asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         try:
@@ -229,7 +229,7 @@ class RemoteClient:
 
 
 def asked_wait_s(header: str | None) -> float | None:
-    """Return the seconds in a Retry-After header; None if it has none.  Dates are not read."""
+    """Return the seconds in a Retry-After header; None if the header has no seconds.  Dates are not read."""
     try:
         seconds = float(header or "")
     except ValueError:
@@ -240,7 +240,7 @@ def asked_wait_s(header: str | None) -> float | None:
 def served_models(endpoint: Endpoint) -> list[str]:
     """Return the names of the models that the server lists, for a diagnosis.
 
-    Raises RemoteFailure, Overloaded: the server can't be reached, refuses, or lists no models.
+    Raises RemoteFailure or Overloaded if the server can't be reached, refuses, or lists no models.
     """
     url = endpoint.url + "/models"
     try:

@@ -35,7 +35,7 @@ REMEDIES = {
 
 
 def encode_call(model: str, job: EditJob, request: ApplyRequest, takes: frozenset[str]) -> dict[str, Any]:
-    """Return the body of a request for the merged file of `job`.  `takes`: as in `Endpoint`."""
+    """Return the body of a request for the merged file of `job`.  `takes`: see `Endpoint.takes`."""
     body: dict[str, Any] = {
         "model": model,
         "messages": chat_messages(job),
@@ -83,7 +83,7 @@ class ChoiceIn(_In):
 
 
 class UsageIn(_In):
-    """The server's counts.  They have the names of `DecodeStats`, except for `rejected_tokens`."""
+    """The server's counts.  They are named as in `DecodeStats`, except for `rejected_tokens`."""
 
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(ge=0)
@@ -101,8 +101,8 @@ class AnswerIn(_In):
 
 
 def read_answer(data: str) -> AnswerIn:
-    """Return the chunk of a completion in `data`.  Raises RemoteFailure: it is no such chunk, or reports an error;
-    ContextLimitExceeded: it reports that the context is too small."""
+    """Return the chunk of a completion in `data`.  Raises RemoteFailure if it is not such a chunk or reports an error,
+    and ContextLimitExceeded if it reports that the context is too small."""
     try:
         answer = AnswerIn.model_validate_json(data)
     except ValidationError as error:
@@ -136,7 +136,7 @@ class Transcript:
     """Gathers an answer that is still coming."""
 
     def __init__(self, limit_chars: int | None = None) -> None:
-        """`limit_chars`: a longer answer is refused, because it would probably never end."""
+        """`limit_chars`: an answer with more characters is refused, because it would probably never end."""
         self._limit_chars = limit_chars
         self._held = bytearray()
         """The beginning of a line that is not complete yet."""
@@ -151,7 +151,7 @@ class Transcript:
 
     def feed(self, piece: bytes) -> Iterator[str]:
         """Yield the texts of the server-sent events that end in this piece of the stream.  A piece may be cut at any
-        byte.  Raises RemoteFailure: the stream is not UTF-8.  The errors of `take` are raised too."""
+        byte.  Raises RemoteFailure if the stream is not UTF-8, and the errors of `take`."""
         self._held += piece
         if b"\n" not in piece:
             return
@@ -161,7 +161,7 @@ class Transcript:
                 line = raw.removesuffix(b"\r").decode()
             except UnicodeDecodeError as error:
                 raise RemoteFailure("The remote server's answer is not UTF-8.", remedy=REPORT) from error
-            if line.startswith("data:"):  # names and ids of events, and comments, are ignored
+            if line.startswith("data:"):  # comments, and names and ids of events, are ignored
                 self._data.append(line[5:].removeprefix(" "))
             elif not line and self._data:
                 data, self._data = "\n".join(self._data), []
@@ -171,7 +171,7 @@ class Transcript:
         """Take the JSON of a chunk or the end of a stream, and return the text that it adds.
 
         Raises:
-            RemoteFailure: the data is no chunk, reports an error or a refusal, or comes after the end.
+            RemoteFailure: the data is not a chunk, reports an error or a refusal, or comes after the end.
             ContextLimitExceeded: the server reports that the context is too small.
             Truncated: the answer is longer than `limit_chars`.
         """

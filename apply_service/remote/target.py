@@ -1,7 +1,7 @@
-"""Lets a model on another server be the target: it answers calls, and runs no passes here.
+"""Lets a model on another server be the target: the server answers calls, and no passes run here.
 
-It is the second kind of `Decider`; `apply_service.target` has the first.  Its generators block while the server writes,
-so a service runs each of them in a separate thread.
+`RemoteTarget` is the second kind of `Decider`; `apply_service.target` has the first.  Its generators block while the
+server writes, so a service runs each of them in a separate thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RemoteTarget:
     """One model of one server."""
 
     def __init__(self, name: str, model: str, client: RemoteClient) -> None:
-        """`name` is the target's name in requests, `model` the model's name on the server."""
+        """`name` is the target's name in requests; `model` is the model's name on the server."""
         self.info = TargetInfo(name)
         self.client = client
         self._model = model
@@ -38,8 +38,8 @@ class RemoteTarget:
     def decide(
         self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, deadline: Deadline, *, is_streamed: bool
     ) -> Deciding:
-        """Decide the jobs, as in `Decider`.  Also raises UnsupportedParameter: a remote model can't obey a field of the
-        request."""
+        """Decide the jobs, as in `Decider`.  Also raises UnsupportedParameter if a remote model can't obey a field of
+        the request."""
         del drafter  # the service's default, which does not concern a remote target
         endpoint = self.client.endpoint
         refuse_unsupported(request, endpoint.takes)
@@ -84,7 +84,7 @@ class RemoteTarget:
 
 
 def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
-    """Raises UnsupportedParameter: a remote model, or this server, can't obey a field of the request."""
+    """Raises UnsupportedParameter if a remote model, or this server, can't obey a field of the request."""
     if request.drafter is not None:
         message = "`drafter` can't be used with a remote model: its own server decides whether it drafts"
         raise UnsupportedParameter(message, value=request.drafter, remedy="leave `drafter` out")
@@ -99,8 +99,8 @@ def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
 
 
 def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
-    """Return the least log probability of a token in each line of the merged text in `output`.  Empty if the reported
-    tokens do not spell the output."""
+    """Return the lowest log probability of a token in each line of the merged text in `output`.  The result is empty if
+    the reported tokens do not spell the output."""
     if b"".join(token.data for token in tokens) != output.encode("utf-8", "surrogatepass"):
         return {}
     head = output[: len(output) - len(output.lstrip())] + TAGS.opening
@@ -110,8 +110,8 @@ def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
 
 
 def count(reply: Reply) -> DecodeStats:
-    """Return the counts that the server reported, and the names of the missing ones.  The whole time of the call counts
-    as decoding, because the shares of network and prompt can't be seen from here."""
+    """Return the counts that the server reported, and the names of the missing counts.  The whole time of the call
+    counts as decoding, because the time spent on the network and the prompt can't be seen from here."""
     counts = {} if reply.usage is None else reply.usage.model_dump(exclude_none=True)
     rejected, accepted = counts.pop("rejected_tokens", None), counts.pop("accepted_tokens", None)
     if accepted is not None and rejected is not None:

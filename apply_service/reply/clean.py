@@ -1,6 +1,6 @@
 """Removes what models put around an edit: thoughts, tool calls, byte-order marks, line numbers, indentation.
 
-A prefix of every line is removed only if the file has the lines without it, or can't have them with it.
+A prefix of every line is removed only if the file has the lines without the prefix, or can't have them with it.
 """
 
 from __future__ import annotations
@@ -34,22 +34,23 @@ class Called(NamedTuple):
     prose: str = ""
     """The call's words about the edit."""
     is_mended: bool = False
-    """Whether its JSON was broken."""
+    """Whether the call's JSON was broken and has been mended."""
 
 
 def clean(text: str, original: str, file: FileLines, formats: Collection[type[Recognised]]) -> list[str]:
-    """Return the lines of a reply, as the formats read them."""
+    """Return the lines of a reply in the form that the formats read."""
     if MARK in text and MARK not in original and not any(one.keeps_bom(text) for one in formats):
-        text = _MARKED.sub(r"\1", text)  # the file keeps its own
+        text = _MARKED.sub(r"\1", text)  # the file keeps its own marks
     lines = text.split("\n")
     edits = [stretch for one in formats for stretch in one.indented(lines, file)]
     return _unnumbered(_unindented(lines, edits, file), file)
 
 
 def open_call(text: str, formats: Mapping[str, type[Recognised]]) -> Called | None:
-    """Return the edit in a tool call; None if the reply is no call, or if its format reads calls itself.
+    """Return the edit in a tool call; None if the reply is not a call, or if its format reads calls itself.
 
-    Operations on several files become patches, one after the other.  Raises MalformedEdit: the call is not well formed.
+    Operations on several files become patches, one after the other.  Raises MalformedEdit if the call is not well
+    formed.
     """
     words = [word for one in formats.values() for word in (*one.signs, *one.call_words)]
     if not _is_call(text) or not any(word in text for word in words) or read_replacements(text)[0]:
@@ -66,7 +67,7 @@ def open_call(text: str, formats: Mapping[str, type[Recognised]]) -> Called | No
 
 
 def _is_call(text: str) -> bool:
-    """Tell whether the reply is a call, with or without tags, or has one as its only fence."""
+    """Tell whether the reply is a call, with or without tags, or has a call as its only fence."""
     if opens_call(text):
         return True
     lines = text.split("\n")
@@ -100,7 +101,7 @@ def without_thoughts(text: str, original: str) -> str:
 def _unnumbered(lines: list[str], file: FileLines) -> list[str]:
     """Return the lines without line numbers, if consecutive numbers stand before all code of a fence or of the text.
 
-    They are removed only if the file has a line without its number, and has no line with it.
+    The numbers are removed only if the file has one of the lines without its number, and none of them with it.
     """
     found = list(lines)
     for stretch in [fence.body for fence in find_fences(lines)] or [range(len(lines))]:
@@ -123,8 +124,8 @@ def _read_numbered(lines: Sequence[str]) -> list[str]:
 
 
 def _movable_fences(lines: Sequence[str], file: FileLines) -> list[range]:
-    """Return the fences that may be moved; none if one is indented and a line of the file stands outside.  Then they
-    may be text of the file."""
+    """Return the fences that may be moved.  The result is empty if a fence is indented and a line of the file stands
+    outside the fences, because the fences may then be text of the file."""
     fences = [range(fence.opening, min(fence.closing + 1, len(lines))) for fence in find_fences(lines)]
     if not any(lines[fence.start][:1] in (" ", "\t") for fence in fences):
         return fences

@@ -1,4 +1,5 @@
-"""A reply, and what every format finds in it: the edit's format, the files it names, and the lines left out."""
+"""Represents a reply and what every format finds in it: the edit's format, the files that it names, and the lines left
+out."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from apply_service.types import DOUBT, Severity, Verdict
 *_, SNIPPET = EDIT_FORMATS
 CHECK = "reply"
 OTHER_FILES = "other_files"
-"""The names of two checks: lines of the reply are left out, or the reply also changes other files.  The second is no
+"""The names of two checks: lines of the reply were left out; the reply also changes other files.  The second is not a
 warning if the reply has a part for the requested file."""
 MIN_WORDS = 4
 
@@ -37,13 +38,13 @@ class FoundEdit:
     parts: Mapping[str, str] = field(default_factory=dict)
     """The part of the edit for each file that it names; empty if the edit can't be divided by files."""
     may_be_file: bool = False
-    """Whether it is the reply's only fence for the file, without markers or orders, so that it may be the whole
+    """Whether the edit is the reply's only fence for the file, without markers or orders, and so may be the whole
     file."""
     is_patch: bool = False
     """Whether the edit is a patch, read for all of its files."""
 
     def but(self, check: str, warning: str) -> FoundEdit:
-        """Return the same edit with one more warning."""
+        """Return the same edit with one more warning, for `check`."""
         return replace(self, findings=(*self.findings, Verdict(check, "warning", warning)))
 
 
@@ -58,12 +59,12 @@ class OpenReply:
         language: str | None = None,
         named: str | None = None,
     ) -> None:
-        """`named`: the format that the caller says the reply has."""
+        """`named`: the format of the reply according to the caller."""
         kinds = {name: beside(EDIT_FORMATS, name, "recognise", Recognised) for name in EDIT_FORMATS}
         file = FileLines(original)
         text = without_thoughts(text, original)
         self.called = open_call(text, {name: one for name, one in kinds.items() if named in (None, name)})
-        """The tool call that the reply is, if the edit in it has a format that does not read calls."""
+        """The tool call, if the reply is one and the format of the edit in it does not read calls."""
         if self.called is None:
             lines = clean(text, original, file, kinds.values())
         elif kinds[self.called.format].is_whole:
@@ -76,7 +77,7 @@ class OpenReply:
 
     @cached_property
     def format(self) -> str:
-        """The format whose marks the reply has; if there are several, the one that quotes the file."""
+        """The format whose marks the reply has; among several, the format that quotes the file."""
         if self.called is not None:
             return self.called.format
         sure = {name: found.confidence for name, found in self.formats.items()}
@@ -114,14 +115,13 @@ class OpenReply:
         return tuple(dict.fromkeys(found))
 
     def parts(self) -> Mapping[str, str]:
-        """Return the part of each file; none if a file has a fence of its own.  Then each file has to read the whole
-        reply."""
+        """Return the part for each file.  The result is empty if a file has a fence of its own; the whole reply must
+        then be read for each file."""
         return {} if any(found.whole_files for found in self.formats.values()) else self.speaker.parts()
 
     def edit(self, name: str, part: ReadPart) -> FoundEdit:
-        """Return the edit that the format read, with reports of the lines left out.
-
-        Prose is reported as a remark, and code and other files as warnings.
+        """Return the edit that the format read, with reports of the lines left out.  Prose is reported as a remark;
+        code and other files are reported as warnings.
         """
         reply, found = self.reply, self.formats[name]
         foreign = self._parts_of_others(name)
@@ -132,7 +132,8 @@ class OpenReply:
         return FoundEdit(name, part.update, "\n".join(reply.lines[at] for at in left), findings)
 
     def _parts_of_others(self, name: str) -> list[FilePart]:
-        """Return the parts of other files, if the reply has a part for this file.  They do not count as left out."""
+        """Return the parts for other files, if the reply has a part for this file.  These parts do not count as left
+        out."""
         path, named = self.reply.path, [fence for fence in self.reply.plain_fences if fence.path]
         own = {*self.formats[name].paths, *(fence.path or "" for fence in named)}
         if not any(is_same_file(one, path) for one in own):
@@ -150,7 +151,8 @@ def _is_usual(line: str) -> bool:
 
 
 def _tell_lines(reply: ReplyLines, found: Recognised, left: Sequence[int], kept: Collection[int]) -> Iterator[Verdict]:
-    """Yield reports of the lines left out: their number, and the first one in a fence that may be of this file."""
+    """Yield reports of the lines left out: their number, and the first such line in a fence that may be for this
+    file."""
     if not left:
         return
     in_code = [f for f in reply.fences if f.language not in SHELLS and f.opening not in kept]
@@ -175,7 +177,7 @@ def _ends_statement(reply: ReplyLines, at: int) -> bool:
 
 
 def _tell_files(found: Recognised, others: Iterable[str | None]) -> Iterator[Verdict]:
-    """Yield a report of the other files, unless the only file named is this one in another folder."""
+    """Yield a report of the other files, unless the only file named is this file in another folder."""
     path, named = found.reply.path, found.paths
     is_own = path is not None and any(is_same_file(one, path) for one in named)
     is_moved = not is_own and len({*named}) == 1 and has_same_name(named[0], path)

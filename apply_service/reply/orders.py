@@ -25,7 +25,7 @@ _REPEATS = re.compile(
     r"[^.]{0,80}\b(?:the same|analogous\w*|similar\w*|likewise|corresponding\w*)\b",
     re.IGNORECASE,
 )
-"""An order to make the edit's change at another place as well."""
+"""Matches an order to make the edit's change at another place as well."""
 _OTHER_FILE = re.compile(r"\b(?:another|other|separate|different) (?:script|file|module|page)\b", re.IGNORECASE)
 _NEXT_ORDER = re.compile(
     r",? (?:and|then|and then|and also) "
@@ -51,12 +51,12 @@ _OF_THIS_CODE = re.compile(
 _WISH = re.compile(r"\b(?:can|may|could|should) ", re.IGNORECASE)
 IMPORT_ORDER = "Add this import after the imports:"
 MAX_BEHIND = 20
-"""The most paragraphs after an edit that are read for orders."""
+"""At most this many paragraphs after an edit are searched for orders."""
 
 
 # -- words about a fence -----------------------------------------------------------------------------------------------
 def lead(reply: ReplyLines, fence: Fence) -> str:
-    """Return the last line above a fence that is not blank, which may introduce it."""
+    """Return the last line above a fence that is not blank; it may introduce the fence."""
     return next((reply.lines[at] for at in range(fence.opening - 1, -1, -1) if reply.lines[at].strip()), "")
 
 
@@ -73,7 +73,7 @@ def is_suggested(reply: ReplyLines, fence: Fence) -> bool:
 
 
 def shows_usage(reply: ReplyLines, fence: Fence) -> bool:
-    """Tell whether the fence is an example of use: the line above says so, and the file has no line of it."""
+    """Tell whether the fence is an example of use: the line above says so, and the file has no line of the fence."""
     above = [line for line in reply.lines[max(0, fence.opening - 2) : fence.opening] if line.strip()]
     is_named = fence.path is not None and fence.is_surely_named
     return not is_named and above != [] and leads_to_usage(above[-1]) and not reply.shows_file(fence)
@@ -82,7 +82,7 @@ def shows_usage(reply: ReplyLines, fence: Fence) -> bool:
 # -- orders ------------------------------------------------------------------------------------------------------------
 def orders_above(reply: ReplyLines, fence: Fence) -> tuple[list[str], str]:
     """Return two parts of the paragraph above a fence: the sentences that ask to delete something, and the order for
-    the code inside; empty if it has none."""
+    the code inside (empty if there is no order)."""
     above = range(*_paragraph_above(reply, fence.opening))
     text = as_lead(join(reply.lines, above))
     if not reply.fenced.isdisjoint(above) or not reads_as_english(text):
@@ -94,7 +94,8 @@ def orders_above(reply: ReplyLines, fence: Fence) -> tuple[list[str], str]:
 
 
 def _parted(sentences: Sequence[str], text: str) -> tuple[list[str], str]:
-    """Return the sentences that ask to delete something, and the others as one order; empty if they are none."""
+    """Return the sentences that ask to delete something, and the other sentences as one order (empty if they are no
+    order)."""
     apart = [one for one in sentences if one.endswith(".") and asks_to_delete(one) and reads_as_english(one)]
     if len(apart) == len(sentences) and not any(map(_ORDER_BEHIND.match, apart)):
         return [], text if is_order(text) else ""
@@ -108,8 +109,8 @@ def _parted(sentences: Sequence[str], text: str) -> tuple[list[str], str]:
 def _as_orders(sentence: str) -> list[str]:
     """Return the orders in a sentence above code.
 
-    A sentence that asks first for a deletion and then for a change becomes two.  A sentence that allows to delete the
-    one thing it quotes becomes an order to delete it.  Any other stays as it is.
+    A sentence that asks first for a deletion and then for a change becomes two orders.  A sentence that allows the
+    deletion of the one thing that it quotes becomes an order to delete that thing.  Any other sentence stays as it is.
     """
     parts = [sentence]
     first, *rest = _NEXT_ORDER.split(sentence, maxsplit=1)
@@ -180,7 +181,8 @@ def is_deletion(order: str) -> bool:
 def repeats(reply: ReplyLines, update: str) -> list[str]:
     """Return the first sentence around the edit that asks for the same change elsewhere in the file.
 
-    The sentence must quote a name of the file that the edit's code lacks.  Empty if there is no such sentence.
+    The sentence must quote a name of the file that the edit's code lacks.  The result is empty if there is no such
+    sentence.
     """
     inside = reply.within((fence.opening, fence.closing) for fence in reply.fences)
     outside = (line for at, line in enumerate(reply.lines) if at not in inside and "`" in line)

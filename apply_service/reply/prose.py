@@ -1,8 +1,8 @@
 """Distinguishes English prose around code without a fence from text of the file.
 
-Prose is a paragraph at the left edge that reads as English, ends with ":" or ".", and is no line of the file.  It must
-be invalid in the file's language.  If the language accepts any text (Markdown, HTML, shell commands), or if the file
-has such paragraphs itself, prose must be an order ("Replace the last line of `start` with:").
+Prose is a paragraph at the left edge that reads as English, ends with ":" or ".", and is not a line of the file.  It
+must be invalid in the file's language.  If the language accepts any text (Markdown, HTML, shell commands), or if the
+file itself has such paragraphs, prose must be an order ("Replace the last line of `start` with:").
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from apply_service.text.english import MAX_PROSE, is_order, reads_as_english
 from apply_service.text.markers import strip_comment
 
 MAX_PARAGRAPHS = 200
-"""The most paragraphs at the left edge; a reply with more is a text."""
+"""A reply with more paragraphs at the left edge than this counts as a text, not as prose around code."""
 MAX_LIKENESS = 80.0
-"""The highest likeness of prose to a line of the file; a paragraph above it may be that line in other words."""
+"""A paragraph that is more similar than this to a line of the file is not prose: it may be that line in other words."""
 _DOCUMENT = re.compile(r"\b(?:section|heading|paragraph|line|list|table|sentence|item|bullet|row|file)\b")
 """Parts of a document that an order may name."""
 _MARKUP = ("latex", "svelte", "vue", "xml")
-"""Languages without a grammar here in which text may stand by itself."""
+"""Languages that have no grammar here and in which text may stand by itself."""
 _STRINGS = ('"""', "'''")
 _QUOTES = ('"', "`")
 _WITHOUT_BLOCKS = ("python", "ruby", "yaml", "toml", "bash", "elixir", "lua", "r", "makefile", "dockerfile")
-"""Languages without comments from `/*` to `*/`.  There these signs are parts of path patterns."""
+"""Languages without comments from `/*` to `*/`.  In these languages, the two signs are parts of path patterns."""
 _TEXT_NODES = ("string", "comment", "heredoc", "template", "text", "raw")
 
 
 def find_prose(lines: Sequence[str], original: Sequence[str], language: str | None, *, is_text: bool) -> list[range]:
     """Return the paragraphs of prose among the lines of a reply, as ranges of lines.
 
-    `is_text`: the file is prose itself.  Then only an order in the first paragraph counts.
+    `is_text`: whether the file itself is prose.  In that case only an order in the first paragraph counts.
     """
     found = [span for span in _paragraphs(lines) if reads_as_english(join(lines, span))]
     if not found or len(found) > MAX_PARAGRAPHS:
@@ -92,7 +92,7 @@ def _is_refused(text: str, original: Sequence[str], language: str | None) -> boo
 
 
 def _is_in_text(tree: SyntaxTree, row: int) -> bool:
-    """Tell whether a stretch of text that the grammar knows began above the row."""
+    """Tell whether a stretch of text, as the grammar sees it, began above the row."""
     node = tree.root.descendant_for_point_range((row, 0), (row, 0))
     while node is not None and node.parent is not None:
         if any(kind in node.type for kind in _TEXT_NODES) and node.start_point[0] < row:
@@ -102,10 +102,10 @@ def _is_in_text(tree: SyntaxTree, row: int) -> bool:
 
 
 def _in_strings(lines: Sequence[str], found: Sequence[range], language: str | None) -> list[bool]:
-    """Return for each paragraph whether it is inside a string, a comment or text of markup.
+    """Return whether each paragraph is inside a string, a comment or text of markup.
 
-    The grammar decides, on the reply without these paragraphs.  Besides, a paragraph is inside a string if the string
-    signs above or below it are not in pairs.  An order may stand beside a lone quote.
+    The grammar decides, from the reply without these paragraphs.  Besides, a paragraph counts as inside a string if the
+    string signs above or below it are not in pairs.  An order, however, may stand beside a lone quote.
     """
     blanked = list(lines)
     for span in found:

@@ -1,13 +1,11 @@
 """Finds the edit in a model's reply: its format, the text that the format reads, and the prose around it.
 
-    clean      removes what stands around every line
-    recognise  each format says what it finds of itself, and how surely it is meant
-    format     one format is chosen; a reply without marks is a lazy snippet
-    read       the format gives its text for the file; a snippet is taken out of fences and prose
-    edit       `prose` and `findings` report the rest
+    clean  removes what stands around every line recognise  each format says what it finds, and how surely the format is
+    meant format  one format is chosen; a reply without marks is a lazy snippet read  the format gives its text for the
+    file; a snippet is taken out of fences and prose edit  `prose` and `findings` report the rest
 
-Content never decides the format.  If the text around the marks is code, and the file lacks the lines that they quote,
-the marks are text of that code, as in a test that holds a diff.
+Content never decides the format.  If the text around the marks is code, and the file lacks the lines that the marks
+quote, the marks are text of that code, as in a test that holds a diff.
 """
 
 from __future__ import annotations
@@ -30,19 +28,17 @@ from apply_service.types import DOUBT, Prediction, Verdict
 def read_reply(
     text: str, *, original: str, path: str | None = None, language: str | None = None, named: str | None = None
 ) -> FoundEdit:
-    """Return the edit of the file at `path` in a reply.  `named`: the format that the caller says it has.
-
-    Raises UnknownEditFormat: the service does not know the format `named`.  Raises MalformedEdit: the reply has edits
-    of several files, or several texts, and it is unclear which is for this file.
+    """Return the edit of the file at `path` in a reply.  `named`: the format of the reply according to the caller.
+    Raises UnknownEditFormat if the service does not know the format `named`.  Raises MalformedEdit if the reply has
+    edits of several files, or several texts, and it is unclear which is for this file.
     """
     opened = OpenReply(text, original, path, language, named)
     return _read(opened, opened.format if named is None else detect_format(text, named=named))
 
 
 def detect_format(update: str, *, named: str | None, original: str = "") -> str:
-    """Return the registry's name of the format of a reply's edit.  `update` has LF line ends.
-
-    Raises UnknownEditFormat: the service does not know the format `named`.
+    """Return the name (in the registry) of the format that a reply's edit has.  `update` has LF line ends.  Raises
+    UnknownEditFormat if the service does not know the format `named`.
     """
     if named is None:
         return OpenReply(update, original).format
@@ -67,8 +63,8 @@ def named_files(text: str, known: Collection[str] = ()) -> tuple[str, ...]:
 def read_patch_reply(text: str, originals: Iterable[str] = ()) -> FoundEdit:
     """Return the edit in a reply for several files.
 
-    A patch comes without the text around it.  For any other format, `update` is the whole reply.  The caller then reads
-    each file's part in `parts`, or the whole reply for each file if there are no parts.
+    A patch is returned without the text around it.  For any other format, `update` is the whole reply.  The caller then
+    reads each file's part in `parts`, or the whole reply for each file if there are no parts.
     """
     opened = OpenReply(text, "\n".join(originals))
     name, speaker = opened.format, opened.speaker
@@ -101,8 +97,8 @@ def _from_call(edit: FoundEdit, called: Called) -> FoundEdit:
 
 
 def _not_done(opened: OpenReply, name: str, edit: FoundEdit) -> list[str]:
-    """Return the orders after the edit that it does not include.  A snippet includes those that the merger carries
-    out."""
+    """Return the orders after the edit that the edit does not include.  A snippet includes the orders that the merger
+    carries out."""
     carries_out = name == SNIPPET and not is_signed(opened.reply.original.split("\n"), edit.update.split("\n"))
     done = edit.update if carries_out else ""
     return [one for one in opened.orders if one.rstrip(".!") not in done and (added_import(one) or one) not in done]
@@ -111,7 +107,7 @@ def _not_done(opened: OpenReply, name: str, edit: FoundEdit) -> list[str]:
 def _read(opened: OpenReply, name: str) -> FoundEdit:
     """Return the reply's edit, read as the format of that name.
 
-    Orders after the edit are reason for doubt.  Only some are carried out, and none beside a format that says exactly
+    Orders after the edit are a reason for doubt.  Only some orders are carried out, and none if the format says exactly
     what changes.
     """
     reply, found = opened.reply, opened.formats[name]

@@ -1,4 +1,5 @@
-"""Takes the snippet out of a reply without marks: out of fences, with the orders around them, or out of prose."""
+"""Takes the snippet out of a reply that has no marks of a format: out of fences or out of prose.  Orders are sentences
+around the code that ask for a change (`orders`)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from apply_service.text.paths import has_same_name, is_same_file, named_path
 from apply_service.types import DOUBT
 
 OF_QUOTES = "search_replace"
-"""The format of two fences: code of the file, and code that replaces it."""
+"""The format into which pairs of fences are turned: code of the file, and code that replaces it."""
 DIFF_TITLES = ("diff", "patch", "udiff")
 SCRIPTS = (".sh", ".bash", ".zsh", ".ps1")
 _OLD_CODE = re.compile(
@@ -41,21 +42,19 @@ _OLD_CODE = re.compile(
     re.IGNORECASE,
 )
 _NEW_CODE = re.compile(r"\W*(?:and |then )*(?:to|with|by|into|after|new|becomes|now)\b.{0,60}$", re.IGNORECASE)
-"""The words above code that is replaced, and the words above the new code."""
+"""The two patterns match the words above code that is to be replaced, and the words above the new code."""
 
 
 class Piece(NamedTuple):
-    """Code, and the order for it; empty if there is none.  An order to delete has no code."""
+    """Code, and the order for it (empty if there is no order).  An order to delete has no code."""
 
     order: str
     code: Sequence[str]
 
 
 def read_snippet(opened: OpenReply) -> FoundEdit:
-    """Return the snippet of this file.
-
-    Raises MalformedEdit: the reply is for several files, and it is unclear which of them is this one; or it is only
-    prose, and does not ask to delete anything.
+    """Return the snippet for this file.  Raises MalformedEdit if the reply is for several files, and it is unclear
+    which of them is this one, or if the reply is only prose that does not ask to delete anything.
     """
     reply = opened.reply
     fences = own_fences(opened)
@@ -81,14 +80,14 @@ def read_snippet(opened: OpenReply) -> FoundEdit:
 
 
 def _may_wrap_page(reply: ReplyLines) -> bool:
-    """Tell whether one fence may enclose a whole new page, which has fences itself."""
+    """Tell whether one fence may enclose a whole new page that itself has fences."""
     found = reply.plain_fences
     is_new_page = reply.is_prose_file and reply.is_new_file and len(found) > 1
     return is_new_page and found[0].opening == 0 and found[-1].closing >= len(reply.lines) - 2
 
 
 def _may_be_file(reply: ReplyLines, fences: Sequence[Fence], body: Sequence[str]) -> bool:
-    """Tell whether a lone fence without markers may hold the whole file.  It must not be for another file."""
+    """Tell whether a lone fence without markers may hold the whole file.  The fence must not be for another file."""
     if len(fences) > 1 or reply.is_prose_file or _wrong_names(reply, fences):
         return False
     return not any(is_marker(line) or is_fence(line) for line in body)
@@ -120,9 +119,9 @@ def _wrong_names(reply: ReplyLines, fences: Sequence[Fence]) -> list[str]:
 
 # -- which fences ------------------------------------------------------------------------------------------------------
 def own_fences(opened: OpenReply) -> list[Fence]:
-    """Return the fences with the snippet of this file; none if the fences are text of the file.
+    """Return the fences with the snippet for this file; the list is empty if the fences are text of the file.
 
-    Raises MalformedEdit: the fences name several files, and none of them is known to be this one.
+    Raises MalformedEdit if the fences name several files, and none of them is known to be this one.
     """
     reply, fences = opened.reply, list(opened.reply.plain_fences)
     if opened.format == SNIPPET and reply.has_own_fence:  # the blocks belong to other files
@@ -139,7 +138,7 @@ def own_fences(opened: OpenReply) -> list[Fence]:
 
 
 def _are_text(reply: ReplyLines, fences: Sequence[Fence]) -> bool:
-    """Tell whether the fences are text of the file, so that more of its text stands around them."""
+    """Tell whether the fences are text of the file, so that the text around them belongs to the file too."""
     outside = [at for at, line in enumerate(reply.lines) if at not in reply.fenced and line.strip()]
     if any(map(reply.is_of_file, outside)):
         return True
@@ -154,9 +153,8 @@ def _are_text(reply: ReplyLines, fences: Sequence[Fence]) -> bool:
 
 
 def _without_asides(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
-    """Return the fences that are no commands, no examples of use, and no code for a case that may never come.
-
-    A kind is kept if nothing else would be left.
+    """Return the fences that are not commands, not examples of use, and not code for a case that may never come.
+    Fences of such a kind are kept if nothing else would be left.
     """
     if len(fences) > 1 and not (reply.path or "").endswith(SCRIPTS):
         fences = [fence for fence in fences if fence.language not in SHELLS] or fences
@@ -175,7 +173,7 @@ def _named_inside(reply: ReplyLines, fence: Fence) -> Fence:
 def _named_ones(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
     """Return the fences that name this file or no file; all fences if none names this file.
 
-    Raises MalformedEdit: they name several files.
+    Raises MalformedEdit if the fences name several files.
     """
     named = {fence.path for fence in fences if fence.path is not None}
     mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, reply.path)]
@@ -194,8 +192,8 @@ def _named_ones(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
 
 
 def _without_quotes(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
-    """Return the fences without those of other files, and without those that only quote the file.  If none were left,
-    they stay."""
+    """Return the fences that are not for other files and do not only quote the file.  If no fence would be left, return
+    all."""
     mine = [fence for fence in fences if reply.path is None or not is_foreign(reply, fence)]
     if not mine or _replaced(reply, mine):
         return mine or fences
@@ -205,7 +203,7 @@ def _without_quotes(reply: ReplyLines, fences: list[Fence]) -> list[Fence]:
 
 
 def _quotes(reply: ReplyLines, fence: Fence) -> bool:
-    """Tell whether the file has the text of the fence as it is, and the text has more than brackets."""
+    """Tell whether the file contains the text of the fence unchanged, and the text is more than brackets."""
     says = any(sum(map(str.isalnum, reply.lines[at])) >= MIN_KNOWN for at in fence.body)
     return says and reply.file.stands(_body(reply, [fence]), Likeness.TRAILING)
 
@@ -213,7 +211,8 @@ def _quotes(reply: ReplyLines, fence: Fence) -> bool:
 def _replaced(reply: ReplyLines, fences: Sequence[Fence]) -> list[str]:
     """Return search/replace blocks, if all fences come in pairs: code of the file, and its replacement.
 
-    The words above are such as "Change this:" and "to this:".  Empty if a fence belongs to no such pair.
+    The words above the two fences are like "Change this:" and "to this:".  The result is empty if a fence belongs to no
+    such pair.
     """
     blocks: list[str] = []
     for old, new in zip(fences[::2], fences[1::2], strict=False):
@@ -226,7 +225,7 @@ def _replaced(reply: ReplyLines, fences: Sequence[Fence]) -> list[str]:
 
 # -- code and its orders -----------------------------------------------------------------------------------------------
 def _body(reply: ReplyLines, fences: Sequence[Fence]) -> list[str]:
-    """Return the text of the fences.  With several fences, their fence lines stay as the gaps between them."""
+    """Return the text of the fences.  With several fences, the fence lines stay in the text as gaps."""
     if len(fences) == 1:
         return [reply.lines[at] for at in fences[0].body]
     return [line for f in fences for line in reply.lines[f.opening : f.closing + 1]]
@@ -256,7 +255,7 @@ def _pieces(opened: OpenReply, fences: Sequence[Fence]) -> list[Piece]:
 
 
 def _written(reply: ReplyLines, pieces: Sequence[Piece]) -> list[str]:
-    """Return the text of the pieces.  Each is a fence below its order, which has a line of its own."""
+    """Return the text of the pieces.  Each piece becomes its order, on a line of its own, and a fence below it."""
     sign = "`" * max(3, *(len(line) - len(line.lstrip("`")) + 1 for line in reply.lines))
     found: list[str] = []
     for order, code in pieces:
@@ -269,7 +268,7 @@ def read_unfenced(opened: OpenReply) -> FoundEdit:
 
     Several pieces of code come in fences, each below its order.
 
-    Raises MalformedEdit: there is only prose, and it does not ask to delete anything.
+    Raises MalformedEdit if there is only prose that does not ask to delete anything.
     """
     reply = opened.reply
     prose = find_prose(reply.lines, reply.original.split("\n"), reply.language, is_text=reply.is_prose_file)

@@ -1,8 +1,8 @@
 """Runs in the processes beside the service: the template, which forks workers, and the workers.
 
 The template has imported our modules and has one thread.  A fork of the service itself would copy the engine's locks in
-whatever state they are.  When the service ends, for any reason, the template kills the workers and ends too.  The
-service talks to the template through `template`, and to a worker through `workers`.
+whatever state they are at that moment.  When the service ends, for any reason, the template kills the workers and ends
+too.  The service talks to the template through `template`, and to a worker through `workers`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from apply_service.errors import ApplyError
 from apply_service.registry import CHECKS, EDIT_FORMATS
 
 PRELOADED = ("apply_service.pipeline", "apply_service.api.app")
-"""Modules to import beside formats and checks.  The last one parses bodies; importing it takes 0.3 s."""
+"""Modules to import besides formats and checks.  The last one parses bodies; importing it takes 0.3 s."""
 READY = 0
-"""Sent by the template in place of a pid, when it has imported everything."""
+"""Sent by the template instead of a pid, once it has imported everything."""
 NICENESS = 5
 """Added to the nice value of workers (`os.nice`), so that the engine and the event loop come first."""
 
 
 # -- a worker ----------------------------------------------------------------------------------------------------------
 class End(NamedTuple):
-    """How a call ended: with a value, an ApplyError, or a crash.  A crash has the exception's class and trace but no
-    message, as that may quote code."""
+    """How a call ended: with a value, an ApplyError, or a crash.  A crash has the exception's class and trace, but not
+    its message, which may quote code."""
 
     value: Any = None
     error: ApplyError | None = None
@@ -75,7 +75,8 @@ def serve(line: Connection[Any, Any]) -> None:
 
 
 def limit_processor(seconds: float | None) -> None:
-    """Let the system end this process after this much more processor time; None sets no limit.  Windows can't."""
+    """Let the system end this process after `seconds` more of processor time; None sets no limit.  Windows can't do
+    this."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds or 0.0)
 
@@ -110,7 +111,7 @@ class _Forks:
         self._held: dict[socket.socket, int] = {}
         """The pids of the workers that the service uses, by their sockets."""
         self._let_go: dict[int, socket.socket] = {}
-        """Killed workers that are not yet reaped, with the sockets that their exit codes are sent to."""
+        """Killed workers that have not been reaped yet, with the sockets to which their exit codes are sent."""
         self._selector = selectors.DefaultSelector()
         self._selector.register(line, selectors.EVENT_READ)
         signals, self._tell = socket.socketpair()
@@ -141,7 +142,7 @@ class _Forks:
             self._reap()
 
     def _fork(self) -> bool:
-        """Fork a worker if the service asks for one; False if the service is gone."""
+        """Fork a worker if the service asks for one.  Return False if the service is gone."""
         try:
             asked, numbers, _, _ = socket.recv_fds(self._line, 1, 2)
         except OSError:

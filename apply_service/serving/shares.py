@@ -9,8 +9,9 @@ T = TypeVar("T")
 
 
 def has_room(more: int, *, own: int, total: int, limit: int, n_callers: int) -> bool:
-    """Tell whether a caller who has `own` of the `total` may have `more`.  A caller with less than an equal share
-    of the limit may, even if others have used the limit up.  `n_callers` counts all who have any, and this one.
+    """Tell whether a caller who has `own` of the `total` may have `more`.  A caller with less than an equal share of
+    the limit may, even if others have used the limit up.  `n_callers` counts this caller and all others who have a
+    share.
 
     The total stays below the limit times 1 + 1/2 + ... + 1/n_callers.
     """
@@ -18,7 +19,7 @@ def has_room(more: int, *, own: int, total: int, limit: int, n_callers: int) -> 
 
 
 class FairQueue(Generic[T]):
-    """First come, first served among the items of one owner, and the owners in turn.  Not thread-safe."""
+    """A queue that serves the owners in turn, and each owner's items in the order of arrival.  Not thread-safe."""
 
     def __init__(self) -> None:
         self._items: dict[str, dict[T, None]] = {}

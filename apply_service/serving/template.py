@@ -1,12 +1,12 @@
-"""Starts the process that workers are forked from, and asks it for workers.
+"""Starts the process that workers are forked from (the template), and asks it for workers.
 
-    service   asks over a socket (`fork`), and passes on the worker's ends of two more
-    template  forks, answers with the pid, and reaps the worker once its `Fork` lets go of it
-    worker    serves calls (`child.serve`)
+    service  asks over a socket (`fork`), and passes on the worker's ends of two more sockets template  forks, answers
+    with the pid, and reaps the worker once its `Fork` lets go of it worker  serves calls (`child.serve`)
 
 The template lives as long as the socket, which has no name in the file system that others could remove.  A template
-that does not answer is started anew.  The standard library's fork server does neither.  It also leaves its children
-behind when the service is killed, and imports its own modules from the current folder.
+that does not answer is started anew.  The standard library's fork server has a socket with a name, and is not started
+anew if it hangs.  It also leaves its children behind when the service is killed, and imports its own modules from the
+current folder.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from apply_service.isolation import clean_environment, python_command
 START_LIMIT_S = 60.0
 """How long the template may take to import everything.  On an idle machine it takes a second."""
 FORK_LIMIT_S = 5.0
-"""How long it may take to fork after that.  It usually takes a few milliseconds."""
+"""How long the template may take to fork after that.  A fork usually takes a few milliseconds."""
 END_LIMIT_S = 1.0
-"""How long to wait for a killed process to end.  One that hangs in the kernel takes longer."""
+"""How long to wait for a killed process to end.  A process that hangs in the kernel takes longer."""
 POLL_S = 0.05
 
 
 class Fork:
-    """A forked worker.  Its real parent is the template.  Its pid stays its own until `end` is called."""
+    """A forked worker.  Its real parent is the template.  No other process gets its pid before `end` is called."""
 
     def __init__(self, pid: int, hold: socket.socket) -> None:
         self.pid = pid
@@ -44,7 +44,7 @@ class Fork:
         os.kill(self.pid, signal.SIGKILL)
 
     def end(self, limit_s: float) -> int | None:
-        """Let the template kill and reap it.  Return its exit code, or None if that can't be learnt in time."""
+        """Let the template kill and reap the worker.  Return the exit code, or None if it can't be learnt in time."""
         with self._hold as hold, contextlib.suppress(OSError):
             hold.shutdown(socket.SHUT_WR)
             hold.settimeout(limit_s)
@@ -58,7 +58,7 @@ class TemplateGone(Exception):
 
 
 class WorkerTemplate:
-    """The template process, as the service sees it.  Not thread-safe."""
+    """The service's side of the template process.  Not thread-safe."""
 
     def __init__(self) -> None:
         """Start the process.  Raises OSError."""
@@ -78,8 +78,8 @@ class WorkerTemplate:
         self._is_ready = False
 
     def fork(self, line: socket.socket, is_wanted: Callable[[], bool]) -> Fork:
-        """Return a new worker that serves this socket.  Raises OSError if the system has no room for it;
-        TemplateGone if the template does not answer or `is_wanted` says no."""
+        """Return a new worker that serves this socket.  Raises OSError if the system has no room for a process, and
+        TemplateGone if the template does not answer or `is_wanted` returns False."""
         if not self._is_ready:
             self._answer(START_LIMIT_S, is_wanted)
             self._is_ready = True
@@ -99,7 +99,7 @@ class WorkerTemplate:
             raise
 
     def close(self) -> None:
-        """End the template and all that it has forked, whatever state it is in."""
+        """End the template and all workers that it has forked, whatever state it is in."""
         self._line.close()
         if not self._is_ready:
             self._process.kill()
@@ -133,8 +133,8 @@ _template: WorkerTemplate | None = None
 
 def fork(line: socket.socket, is_wanted: Callable[[], bool]) -> Fork:
     """Return a new worker that serves this socket, forked from this process's template.  The template is started when
-    it is first needed, and again if it can't be reached.  Raises OSError if there is no room for a process,
-    TemplateGone if the new template can't be reached either or `is_wanted` says no."""
+    it is first needed, and again if it can't be reached.  Raises OSError if there is no room for a process, and
+    TemplateGone if the new template can't be reached either or `is_wanted` returns False."""
     global _template
     while not _lock.acquire(timeout=POLL_S):
         if not is_wanted():
@@ -162,7 +162,7 @@ def close() -> None:
 
 
 def _forget() -> None:
-    """Give up the template in a fork of this process, as both can't use it."""
+    """Give up the template in a fork of this process, because the two processes can't share it."""
     global _lock, _template
     _lock, _template = threading.Lock(), None
 

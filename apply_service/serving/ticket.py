@@ -1,7 +1,8 @@
 """Represents one accepted request as a ticket: the engine puts events in, and one consumer takes them out.
 
-A request ends once: in an answer or in an error.  Later ends are dropped.  The consumer watches the deadline too, so it
-holds even if the engine hangs.  `service.Service` makes tickets, and moves them from state to state (`MOVES`).
+A request ends once: in an answer or in an error.  Later ends are dropped.  The consumer watches the deadline too, so
+the deadline holds even if the engine hangs.  `service.Service` makes tickets, and moves them from state to state
+(`MOVES`).
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Ticket:
         self.state = State.NEW
         """Changed by `move` only."""
         self.context = contextvars.copy_context()
-        """The submitter's context, so that log lines on any thread name the request."""
+        """The context of the code that submitted the request, so that log lines on any thread name the request."""
         self.request = request
         self.deadline = Deadline(timeout_s)
         """Cancelled when the request ends."""
@@ -88,7 +89,7 @@ class Ticket:
 
     @property
     def queue_s(self) -> float:
-        """Seconds that it has waited for the engine, so far or in all."""
+        """Seconds that the request has waited for the engine, so far or in all."""
         return (time.monotonic() if self._started is None else self._started) - self._submitted
 
     def cancel(self) -> None:
@@ -102,7 +103,7 @@ class Ticket:
     # -- engine side -----------------------------------------------------------------------------------------------
     def move(self, to: State) -> None:
         """Change the state.  Its time in the queue ends when work on it begins.  Raises EngineFailure if `MOVES` does
-        not allow this."""
+        not allow this change."""
         if to not in MOVES[self.state]:
             raise EngineFailure(f"internal fault: a request moved from {self.state.name} to {to.name}")
         self.state = to
@@ -133,8 +134,8 @@ class Ticket:
 
     # -- consumer side ---------------------------------------------------------------------------------------------
     def events(self) -> Generator[ApplyEvent]:
-        """Yield token events, then the final event.  Closing the iterator cancels the request.  Raises the terminal
-        ApplyError after all events before it."""
+        """Yield token events, then the final event.  Closing the iterator cancels the request.  If the request ends in
+        an ApplyError, raises it after the events before it."""
         try:
             item = None
             while not isinstance(item, FinalEvent):
@@ -187,8 +188,8 @@ class Ticket:
 
 
 def crash_error(error: BaseException) -> EngineFailure:
-    """Return the error for a foreign exception.  Logs where the exception came from, but not its message, which may
-    quote code."""
+    """Return the error for an exception that is no ApplyError.  Logs where the exception came from, but not its
+    message, which may quote code."""
     kind = type(error).__name__
     log.error("engine crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
     return EngineFailure(

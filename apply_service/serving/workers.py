@@ -1,4 +1,4 @@
-"""Runs pure work in worker processes, as it would hold up the engine thread.
+"""Runs pure (side-effect-free) work in worker processes, because it would hold up the engine thread.
 
 A process starts when it is first needed, and is used again.  A call has a time limit, and cancelling its future kills
 its process.  The standard library's process pool can do neither, and breaks as a whole when one process dies.
@@ -33,10 +33,10 @@ HEAVY_BYTES = 1_000_000
 ALIVE_LIMIT_S = 1.0
 """How long an idle process may take to say that it is alive."""
 SILENCE_LIMIT_S = 10.0
-"""How long a process may stop in the middle of a message, taking or sending it."""
+"""How long a process may pause in the middle of receiving or sending a message."""
 CAN_FORK = hasattr(os, "fork")
 WAIT_LIMIT_S = 2.0
-"""If a new process takes longer than this to start, the pool counts as having none to give."""
+"""If a new process takes longer than this to start, the pool counts as having no process available."""
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,8 @@ class Worker:
     """A process, and the connection to it."""
 
     def __init__(self, is_wanted: Callable[[], bool] = lambda: True) -> None:
-        """Start the process.  Raises OSError, template.TemplateGone; the latter also soon after `is_wanted` says no."""
+        """Start the process.  Raises OSError or template.TemplateGone.  TemplateGone is also raised soon after
+        `is_wanted` returns False."""
         self._lock = threading.Lock()
         self._is_disposed = False
         self._own_end, theirs = socket.socketpair()
@@ -62,7 +63,8 @@ class Worker:
         self.pid = self._process.pid
 
     def kill(self) -> None:
-        """Kill the process, unless it has ended: its pid may then be another's.  Any thread may call this."""
+        """Kill the process unless it has ended, because its pid may then belong to another process.  Any thread may
+        call this."""
         with self._lock:
             if not self._is_disposed and not self._has_ended():
                 self._process.kill()
@@ -79,7 +81,8 @@ class Worker:
             return True
 
     def do(self, payload: bytes, limit_s: float | None = None) -> End:
-        """Make a pickled call.  Raises EOFError, OSError if the process is gone; TimeoutError if it takes too long."""
+        """Make a pickled call.  Raises EOFError or OSError if the process is gone, and TimeoutError if the call takes
+        too long."""
         self._line.send_bytes(payload)
         if not self._line.poll(limit_s):
             raise TimeoutError
@@ -96,7 +99,7 @@ class Worker:
 
     def dispose(self, limit_s: float = template.END_LIMIT_S) -> int | None:
         """Kill the process, close the connection and return the exit code; None if it can't be learnt in time.  Only
-        the thread that uses the connection may call this.  A second call does nothing more."""
+        the thread that uses the connection may call this.  A second call does nothing."""
         self.kill()
         with self._lock:
             if self._is_disposed:
@@ -113,8 +116,8 @@ ALIVE = bytes(ForkingPickler.dumps((None, None)))
 class Job(Future[Any]):
     """One call in a worker process.  `cancel` works at any time before the end and kills the process.
 
-    `result` raises the call's ApplyError; DeadlineExceeded if the call took longer than `limit_s`, or more processor
-    time than `processor_s`; EngineFailure if it crashed.
+    `result` raises the call's ApplyError, DeadlineExceeded if the call took longer than `limit_s` or more processor
+    time than `processor_s`, and EngineFailure if the call crashed.
     """
 
     def __init__(self, call: Callable[[], Any], limit_s: float | None, processor_s: float | None) -> None:
@@ -133,7 +136,7 @@ class Job(Future[Any]):
         return is_cancelled
 
     def hold(self, worker: Worker | None) -> bool:
-        """Set the worker to kill if the job is cancelled.  Return whether the result is still wanted."""
+        """Record which worker to kill if the job is cancelled.  Return whether the result is still wanted."""
         with self._lock:
             self._worker = None if self.done() else worker
             return not self.done()
@@ -160,7 +163,7 @@ class WorkerPool:
         self._idle: list[Worker] = []
         self._jobs: set[Job] = set()
         self._starting: list[float] = []
-        """The times at which processes were asked for that have not started yet."""
+        """For each process that was asked for but has not started yet, the time of the request."""
         self._has_failed = False
         """Whether the last process that was asked for failed to start."""
         self._is_closed = False
@@ -173,7 +176,8 @@ class WorkerPool:
 
     @property
     def has_workers(self) -> bool:
-        """Whether a call would find a process.  If not, asking also makes the pool try to start one."""
+        """Whether a call would find a process.  If not, reading this property also makes the pool try to start a
+        process."""
         with self._lock:
             is_slow = any(time.monotonic() - since > WAIT_LIMIT_S for since in self._starting)
             is_trying = bool(self._jobs)
@@ -185,9 +189,9 @@ class WorkerPool:
         return False
 
     def submit(self, call: Callable[[], Any], limit_s: float | None = None, *, processor_s: float | None = None) -> Job:
-        """Make a call, which must be picklable, as soon as a process is free.  `limit_s` counts from its beginning.
-        `processor_s` counts its processor time, which does not grow on a busy machine.  Raises NotReady if the pool is
-        closed."""
+        """Make a call, which must be picklable, as soon as a process is free.  `limit_s` is measured from the beginning
+        of the call.  `processor_s` limits the call's processor time, which does not grow on a busy machine.  Raises
+        NotReady if the pool is closed."""
         job = Job(call, limit_s, processor_s)
         with self._lock:
             if self._is_closed:
@@ -197,14 +201,14 @@ class WorkerPool:
         return job
 
     def close(self) -> None:
-        """End all calls with NotReady, and all processes.  A second call does nothing."""
+        """End all calls with NotReady, and end all processes.  A second call does nothing."""
         with self._lock:
             self._is_closed = True
             jobs, idle, self._idle = [*self._jobs], self._idle, []
         for job in jobs:
             job.fail(closing_error())
         for worker in idle:
-            worker.dispose(0)  # without waiting: if the template hangs, each wait would take its full time
+            worker.dispose(0)  # don't wait: if the forking process hangs, each wait would time out
         self._threads.shutdown(cancel_futures=True)
 
     def _carry(self, job: Job) -> None:
@@ -254,7 +258,7 @@ class WorkerPool:
                 worker.dispose()
 
     def _worker(self) -> Worker:
-        """Return an idle process that still answers, or a new one.  Raises NotReady if neither can be had."""
+        """Return an idle process that still answers, or a new one.  Raises NotReady if there is neither."""
         while True:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
@@ -285,10 +289,11 @@ class WorkerPool:
 
 # -- where processes can't be forked -----------------------------------------------------------------------------------
 class Spawned:
-    """A worker that was started without a template."""
+    """A worker process that was started directly, where processes can't be forked from a template (`template`)."""
 
     def __init__(self, line: socket.socket) -> None:
-        """Start it with the socket to serve: its number, or on Windows the data that shares a socket with a process."""
+        """Start the process and hand it the socket to serve: as its number, or on Windows as the data that shares a
+        socket with a process."""
         is_shared = sys.platform == "win32"
         self._process = subprocess.Popen(
             [*python_command("apply_service.serving.child"), *([] if is_shared else [str(line.fileno())])],

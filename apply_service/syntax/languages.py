@@ -1,7 +1,7 @@
 """Lists the languages: names, files, comments, tree-sitter grammars and queries.  Grammars load on first use.
 
-To add a language, add a row to `TABLE` and, if it has a grammar, `queries/NAME.scm`.  An unknown language is None;
-callers then work by indentation.
+To add a language, add a row to `TABLE` and, if it has a grammar, `queries/NAME.scm`.  For an unknown language the
+functions return None; callers then work by indentation.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ QUERY_PARTS = {
 }
 """Languages whose query is joined from several files of `queries/`."""
 DIALECTS = {"typescript": "tsx", "c": "cpp"}
-"""The language whose grammar is tried if a language's own grammar finds errors."""
+"""Language -> the language whose grammar is tried if the first one's own grammar finds errors."""
 STEM_FILES = frozenset({"dockerfile", "makefile"})
-"""Names of files that tell the language with any extension (`Dockerfile.dev`)."""
+"""Names of files that show the language whatever the extension (`Dockerfile.dev`)."""
 
 
 class Language(NamedTuple):
@@ -114,7 +114,7 @@ LANGUAGES = tuple(map(Language.from_row, TABLE.strip().splitlines()))
 BY_NAME = {name: language for language in LANGUAGES for name in (language.name, *language.aliases)}
 BY_FILENAME = {file.lower(): BY_NAME[name] for name, files in FILENAMES.items() for file in files.split()}
 BY_EXTENSION = {end.lower(): language for language in reversed(LANGUAGES) for end in language.extensions}
-"""An extension of two languages means the first."""
+"""An extension that two languages share means the first of them."""
 
 
 def find_language(name: str | None) -> Language | None:
@@ -135,7 +135,7 @@ def language_of_path(path: str | None) -> Language | None:
 
 
 def detect_language(*, name: str | None = None, path: str | None = None) -> str | None:
-    """Return the canonical name of a language, by its declared name or a path; None if neither is known.
+    """Return the canonical name of a language, found by its declared name or a path; None if neither is known.
 
     The declared name wins, but TypeScript in a `.tsx` file is TSX.
     """
@@ -148,7 +148,7 @@ def detect_language(*, name: str | None = None, path: str | None = None) -> str 
 
 @cache
 def load_grammar(name: str | None) -> tree_sitter.Language | None:
-    """Return the tree-sitter grammar of a language; None if it has none."""
+    """Return the tree-sitter grammar of a language; None if there is no grammar for it."""
     language = find_language(name)
     if language is None or language.grammar is None:
         return None
@@ -163,7 +163,7 @@ def load_query(name: str) -> tree_sitter.Query | None:
     - @function, @class, @module, @block, @key, @section, @element: a scope of that kind, with @name and @body.  A scope
       without @name has its first line as its name.
     - @wrapped in @wrapper: a declaration, and what encloses and belongs to it (decorators, `export`, `template <...>`).
-    - @definition.variable, @definition.class, @definition.export: a declaration of @name that is no scope.
+    - @definition.variable, @definition.class, @definition.export: a declaration of @name that is not a scope.
     - @import: an import statement.
     """
     language, grammar = find_language(name), load_grammar(name)

@@ -1,7 +1,7 @@
 """Finds the nested scopes of a file (functions, classes, keys, sections, blocks) as ranges of lines.
 
-They come from the syntax tree, or from indentation if there is none (`is_fallback`).  In broken code, only the scopes
-that the parser recognises are found.
+The scopes come from the syntax tree, or from indentation if there is no tree (`is_fallback`).  In broken code, only the
+scopes that the parser recognises are found.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Scope(NamedTuple):
     end_line`.  A scope in a single line has an empty body at `end_line`."""
 
     name: str
-    """The declared name.  A scope without a name (a block) has its first line, stripped."""
+    """The declared name; for a scope without a name (a block), its first line, stripped."""
     kind: str
     """function, method, class, module, key, section, element or block."""
     start_line: int
-    """The first line, with decorators, attributes, `export`, `template <...>`."""
+    """The first line, including decorators, attributes, `export`, `template <...>`."""
     end_line: int
-    """One past the last line; blank lines after the scope are not in it."""
+    """One past the last line; blank lines after the scope do not belong to it."""
     header_line: int
     """The line with the declaration itself."""
     body_start_line: int
@@ -52,7 +52,7 @@ class Scope(NamedTuple):
     body_end_line: int
     """One past the last line of the body, which is without the closing line (`}`, `end`, `</div>`)."""
     lead_line: int
-    """The first line, with comments right above the scope too."""
+    """The first line if the comments right above the scope are included."""
     parent: int | None
     """Index of the innermost scope around this one."""
 
@@ -63,12 +63,12 @@ def is_fallback(text: str, language: str | None) -> bool:
 
 
 Found = dict[tuple[int, int], tuple[str, tree_sitter.Node, tree_sitter.Node | None, tree_sitter.Node | None]]
-"""The kind, the node, the name's node and the body's node of each scope, by its (first, last) byte."""
+"""For each scope, by its (first, last) byte: the kind, the node, the name's node and the body's node."""
 
 
 @lru_cache(maxsize=CACHED_TREES)
 def find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
-    """Return the scopes of `text` (LF line ends), outer before inner, ordered by first line.
+    """Return the scopes of `text` (LF line ends), outer scopes before inner ones, ordered by first line.
 
     The cost is linear: 1 to 10 ms for 1,500 lines.  Results are cached like the trees.
     """
@@ -103,8 +103,8 @@ def _declared(tree: SyntaxTree, node: tree_sitter.Node, name: tree_sitter.Node) 
 
 
 def _match(query: tree_sitter.Query, root: tree_sitter.Node) -> tuple[dict[int, int], Found]:
-    """Return the first row of the wrapper (`export`, decorators) of each wrapped declaration, by the declaration's
-    first byte; and the nodes of the scopes."""
+    """Return two mappings: from the first byte of each wrapped declaration to the first row of its wrapper (`export`,
+    decorators), and from the extent of each scope to its nodes."""
     outer_rows: dict[int, int] = {}
     found: Found = {}
     for _, captures in tree_sitter.QueryCursor(query).matches(root):
@@ -115,7 +115,7 @@ def _match(query: tree_sitter.Query, root: tree_sitter.Node) -> tuple[dict[int, 
         elif kind := next(iter(KINDS.intersection(captures)), None):
             node = captures[kind][0]
             name, body = (captures[part][0] if part in captures else None for part in ("name", "body"))
-            # Several patterns may match one node: the one with a name wins.
+            # Several patterns may match one node: the pattern with a name wins.
             extent = (node.start_byte, node.end_byte)
             if extent not in found or (found[extent][2] is None and name is not None):
                 found[extent] = (kind, node, name, body)
@@ -123,7 +123,7 @@ def _match(query: tree_sitter.Query, root: tree_sitter.Node) -> tuple[dict[int, 
 
 
 def plain_name(tree: SyntaxTree, name: tree_sitter.Node) -> str:
-    """Return the plain name in a name node: `Foo::bar` for `*Foo::bar(int a)`, `div#main` for `<div id="main">`."""
+    """Return the bare name in a name node: `Foo::bar` for `*Foo::bar(int a)`, `div#main` for `<div id="main">`."""
     text = tree.text_of(name)
     if tree.language in ("c", "cpp"):
         declarator = (text if "operator" in text else text.split("=", 1)[0]).strip()
@@ -140,7 +140,7 @@ def plain_name(tree: SyntaxTree, name: tree_sitter.Node) -> str:
 
 
 class ScopeLines:
-    """The lines of a text, which measure its scopes by syntax nodes or by indentation."""
+    """The lines of a text.  Measures the text's scopes by syntax nodes or by indentation."""
 
     def __init__(self, text: str, language: Language) -> None:
         self._language = language
@@ -151,20 +151,21 @@ class ScopeLines:
         self._line_comment = language.line_comment or ("\0",)
 
     def measure(self, node: tree_sitter.Node, body: tree_sitter.Node | None, start: int) -> Scope:
-        """Return the scope of `node`, without its declared name.  `start`: its first row, with its wrapper
+        """Return the scope of `node`, without its declared name.  `start`: the first row of the scope with its wrapper
         (`export`)."""
         header = self._header_row(node, body)
         end = max(self._end(node, header), header + 1)
         body_start = header + 1
         if body is not None:
             row, column = body.start_point
-            # Compares bytes before the body with characters of indentation.  They are equal if only white space is
-            # before it.
+            # Compares bytes before the body with characters of indentation.  The two are equal if only white space is
+            # before the body.
             is_after_text = row == header or column > len(self._indent(row).encode())
             if is_after_text or self._stripped[row][:1] in ("{", "(", "["):
                 body_start = row + 1
             else:
-                # The body node starts at its first statement, but comments and blank lines above that are body too.
+                # The body node starts at its first statement, but comments and blank lines above that statement belong
+                # to the body too.
                 while row - 1 > header and (
                     not self._stripped[row - 1] or self._stripped[row - 1].startswith(self._line_comment)
                 ):
@@ -222,7 +223,7 @@ class ScopeLines:
         return Scope(name, "block", start, end, header, body_start, body_end, lead, None)
 
     def _indent(self, row: int) -> str:
-        """Return the white space before a line's text; for a blank line, all of it."""
+        """Return the white space before a line's text; for a blank line, return the whole line."""
         line, text = self._lines[row], self._stripped[row]
         return line[: line.index(text[0])] if text else line
 

@@ -1,11 +1,11 @@
 """Parses texts into syntax trees, and finds syntax errors.  Trees are cached, so that a text is parsed only once.
 
-Threads share the trees and only read them; each parse has its own parser.  Some grammars take quadratic time or memory
-on hostile text, one overruns its stack, and the limits of the binding do not work.  So texts are examined before they
-are parsed.  A text that looks hostile gets no tree, as if its language were unknown.
+Threads share the trees and only read them; each parse has its own parser.  On hostile text, some grammars take
+quadratic time or memory, one overruns its stack, and the limits of the binding do not work.  So texts are examined
+before they are parsed.  A text that looks hostile gets no tree, as if its language were unknown.
 
 The binding (tree-sitter 0.26.0) has two traps.  `Point.row` and `Point.column` free a reference that they do not own,
-and crash later, so use `point[0]` and `point[1]`.  Parsing through a read callable leaks the text.
+which causes a crash later; so use `point[0]` and `point[1]`.  Parsing through a read callable leaks the text.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ import tree_sitter
 from apply_service.syntax.languages import DIALECTS, find_language, load_grammar
 
 MAX_CHARS = 1_500_000
-"""The most characters of a text that is parsed."""
+"""A text with more characters than this is not parsed."""
 CACHED_TREES = 16
 """Enough for a few requests at once, each with four texts (original, update, prediction, merged)."""
 MAX_PLAIN_BYTES = 8192
 MAX_COMPRESSION = 40
-"""The highest compression of a long text that is parsed (code: 3 to 10 times).  A text above it repeats one pattern.
-Error recovery then takes quadratic time: seconds for 50 kB, while random tokens take a tenth of a second."""
+"""A long text that can be compressed by more than this factor is not parsed (code: 3 to 10).  Such a text repeats one
+pattern.  Error recovery then takes quadratic time: seconds for 50 kB, while random tokens take a tenth of a second."""
 READ_BYTES = 1024
 MAX_READS = 250
-"""The most reads of each piece of text, in languages that may hang.  Real files need up to 40, broken ones 100."""
+"""In languages that may hang, each piece of text is read at most this many times.  Real files need up to 40 reads,
+broken files 100."""
 MAY_HANG = frozenset({"kotlin"})
 """Languages whose grammar may loop forever on broken code."""
 MAX_OPEN_ANGLES = 500
-"""The most `<` between two statement ends.  Java's and C#'s grammars need memory quadratic in it (16,000:
-gigabytes)."""
+"""A text with more `<` than this between two statement ends is not parsed.  Java's and C#'s grammars need memory
+quadratic in their number (gigabytes for 16,000)."""
 DEEP_LINE = re.compile(r"^[ \t?:-]{200}", re.MULTILINE)
 """Deep indentation: YAML's scanner overruns its stack at about 250 levels, each of at least one column."""
 STATEMENT_END = re.compile(r"[;{}]")
@@ -56,7 +57,7 @@ HINTS["typescript"] = HINTS["javascript"][:-1] + r"|interface \w|type \w|declare
 
 
 class SyntaxTree(NamedTuple):
-    """A parsed text.  `language` is the grammar's, which may be a dialect of the requested language."""
+    """A parsed text.  `language` is the language of the grammar, which may be a dialect of the requested language."""
 
     root: tree_sitter.Node
     source: bytes
@@ -71,8 +72,8 @@ class SyntaxTree(NamedTuple):
 def parse(text: str, language: str | None) -> SyntaxTree | None:
     """Return the tree of `text`, with the rows of `text.split("\\n")`.
 
-    None if there is no grammar, or if the text is too long or looks hostile.  If the grammar finds errors and that of a
-    dialect (TypeScript: TSX, C: C++) finds none, the tree is the dialect's.
+    The result is None if there is no grammar, or if the text is too long or looks hostile.  If the grammar finds errors
+    and a dialect's grammar (TSX for TypeScript, C++ for C) finds none, the tree is the dialect's.
     """
     known = find_language(language)
     tree = _parse_with(text, known.name) if known is not None else None
@@ -102,7 +103,7 @@ def _parse_with(text: str, language: str) -> SyntaxTree | None:
 
 
 def _parse_counted(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Node | None:
-    """Return the root, or None if the parser hangs.  A hanging parser keeps reading, until it is given the end of the
+    """Return the root, or None if the parser hangs.  A hanging parser keeps reading until it is given the end of the
     text."""
     views: dict[int, memoryview] = {}
     end = memoryview(b"")
@@ -125,7 +126,8 @@ def _parse_counted(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Nod
 
 
 def guess_language(text: str) -> str | None:
-    """Return the language of a file without a name: one with a hint in the file that also parses it without errors."""
+    """Return the language of a file without a name: a language that has a hint in the file and parses the file without
+    errors."""
     for name, hint in HINTS.items():
         if re.search(hint, text, re.MULTILINE):
             tree = parse(text, name)
@@ -137,7 +139,8 @@ def guess_language(text: str) -> str | None:
 def count_syntax_errors(text: str, language: str | None) -> list[int]:
     """Return the lines (0-based) on which ERROR and MISSING nodes start, in order, at most `MAX_ERRORS`.
 
-    Empty without a grammar.  The cost is that of the parse, and of a walk through the damaged part of the tree.
+    The result is empty without a grammar.  This costs as much as the parse and a walk through the damaged part of the
+    tree.
     """
     tree = parse(text, language)
     lines: list[int] = []
@@ -153,7 +156,7 @@ def count_syntax_errors(text: str, language: str | None) -> list[int]:
 
 @lru_cache(maxsize=4)
 def python_error(text: str) -> SyntaxError | None:
-    """Return the reason why this Python can't be parsed; None if it can, or if the parser gives up.  Cached, because
+    """Return the error in this Python text; None if it has no error, or if the parser gives up.  Cached, because
     several checks ask about the same text."""
     try:
         with warnings.catch_warnings():
@@ -167,7 +170,8 @@ def python_error(text: str) -> SyntaxError | None:
 
 
 def breaks_syntax(original: str, merged: str, language: str | None) -> bool:
-    """Tell whether the original parses and the merged text does not.  False if the grammar is an approximation."""
+    """Tell whether the original parses and the merged text does not.  The result is False if the grammar is an
+    approximation."""
     if language in APPROXIMATE or merged == original:
         return False
     if language == "python":

@@ -1,4 +1,4 @@
-// What the page offers to load: name, file and edit, and who decides where it is not the usual way.
+// What the page offers to load: name, file and edit, and who decides if that is not the default.
 
 export const EXAMPLES = [
   {

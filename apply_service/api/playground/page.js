@@ -1,5 +1,5 @@
 // The playground: sends the form to /v1/apply as any client does, and shows the answer.
-// Whatever comes from a file, an edit or the service goes into the page as text nodes, never as markup.
+// Text from a file, an edit or the service goes into the page as text nodes, never as markup.
 
 import { EXAMPLES } from "./playground-examples.js";
 
@@ -47,7 +47,7 @@ const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : wo
 const seconds = (s) => (s < 1 ? `${Math.round(1000 * s)} ms` : `${s.toFixed(1)} s`);
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** A message with what it quotes in backticks as code. */
+/** A message in which text quoted in backticks is shown as code. */
 function quoted(text) {
   const parts = text.split("`");
   return parts.flatMap((part, i) => (i % 2 === 1 && i < parts.length - 1 ? [el("code", {}, ...shown(part))] : shown(part)));
@@ -83,7 +83,7 @@ async function refuse(response) {
   throw new Refused(body.error ?? { message: `The service answered with status ${response.status}.` }, response.status);
 }
 
-/** Sends one edit; `onToken` sees the provisional text and its passes.  The answer. */
+/** Sends one edit and returns the answer.  `onToken` gets the provisional text and its passes. */
 async function apply(request, onToken = () => {}) {
   const body = JSON.stringify({ ...request, stream: true });
   const response = await fetch("v1/apply", { method: "POST", headers: headers(), body, signal: running.signal });
@@ -119,7 +119,7 @@ async function loadModels() {
   $("model-name").textContent = models.length === 1 ? `Model: ${models[0]}` : "";
 }
 
-/** What the form asks for; only the fields that say something. */
+/** The request that the form describes, without fields left at their defaults. */
 function requestOf() {
   const request = { original: $("original").value, update: $("update").value };
   if ($("path").value) request.path = $("path").value;
@@ -169,7 +169,7 @@ function linesOf(text) {
   return lines;
 }
 
-/** The origin of each line.  Spans count lines as the service does: beside "\n", a lone "\r" ends no line. */
+/** The origin of each line.  Spans count lines as the service does: if the text has "\n", a lone "\r" ends no line. */
 function originsOf(text, spans) {
   const served = spans.flatMap(({ start_line, end_line, origin }) => Array(end_line - start_line).fill(origin));
   const ends = text.match(/\r\n|\r|\n/g) ?? [];
@@ -190,7 +190,7 @@ function saidRow(text) {
   return el("tr", { className: "said" }, el("td", { colSpan: 3 }, text));
 }
 
-/** Unchanged lines, all but a few behind a button where they are many. */
+/** Unchanged lines.  If there are many, all but a few are behind a button. */
 function unchangedRows(rows, isFirst, isLast) {
   const [head, tail] = [isFirst ? 0 : CONTEXT, isLast ? 0 : CONTEXT];
   if (rows.length <= MOST_UNCHANGED) return rows;
@@ -228,7 +228,7 @@ function jumpTo(line) {
   find()?.focus({ preventScroll: true });
 }
 
-// -- beside it --------------------------------------------------------------------------------------------------------
+// -- beside the file --------------------------------------------------------------------------------------------------
 function verdictItem({ check, severity, message, lines, side }) {
   const title = check === "doubt" && severity === "error" ? "This is probably wrong" : (CHECKS[check] ?? check);
   const item = el("li", { className: severity }, el("b", {}, title));
@@ -250,10 +250,10 @@ function showVerdicts(verdicts) {
   $("verdicts").replaceChildren(el("ul", {}, ...found.map(verdictItem)), el("details", {}, summary, el("ul", {}, ...names)));
 }
 
-/** The readings of the edit that was applied last, the likeliest first, and the place of the one that is shown. */
+/** The readings of the edit that was applied last, the likeliest first, and the index of the reading shown. */
 let readings = { request: null, likeliest: null, all: [], at: 0 };
 
-/** Lists them; `likeliest` is its answer, or null where an error told the readings. */
+/** Lists the readings.  `likeliest`: the answer for the likeliest; null if an error told the readings. */
 function showReadings(request, likeliest, all) {
   readings = { request, likeliest, all, at: 0 };
   const items = all.map(({ probability, words }, at) => {
@@ -272,7 +272,7 @@ function showReadingsOf(request, answer) {
 
 const questions = (told) => told.map(({ id, probability, difference }) => ({ id, probability, words: `Did you mean to ${difference}?` }));
 
-/** Asks for a reading by its place, round the end, and shows it as the merged file. */
+/** Asks for a reading by its index, which wraps around, and shows it as the merged file. */
 function chooseReading(place) {
   const { request, likeliest, all } = readings;
   if (running || all.length === 0) return;
@@ -298,7 +298,7 @@ function draftWords({ usage, strategy, model }) {
   return `${how}${count(usage.completion_tokens, "token")} in ${count(usage.passes, "pass")}${each}.${drafted}`;
 }
 
-/** `chosen`: in words, which reading it is, where the user chose it. */
+/** `chosen`: says which reading it is, if the user chose one. */
 function showAnswer(request, answer, chosen = "") {
   const { confidence, confidence_kind, hunks } = answer;
   const [added, removed] = ["merged", "original"].map((side) => hunks.reduce((n, hunk) => n + hunk[`${side}_end`] - hunk[`${side}_start`], 0));
@@ -321,7 +321,7 @@ const LANES = [
   { drafter: "none", name: "No drafts", how: "plain decoding, one token a pass" },
 ];
 
-/** One run: its passes as a strip as wide as the output, and the text as it comes. */
+/** One run: its passes as a strip (the whole width is the whole output), and the text as it comes. */
 class Lane {
   constructor({ name, how }, expected) {
     this.sums = { passes: 0, tokens: 0, accepted: 0, rejected: 0 };
@@ -440,7 +440,7 @@ const AS_CODE = {
   },
 };
 
-/** Copies a text; where the browser does not allow it (plain http), it is shown to be copied by hand. */
+/** Copies a text.  If the browser does not allow this (plain http), the text is shown, to be copied by hand. */
 async function copy(text, what) {
   try {
     await navigator.clipboard.writeText(text);
@@ -482,7 +482,7 @@ function start() {
         size = showAnswer(request, answer);
         showReadingsOf(request, answer);
       } catch (error) {
-        if (!error.readings?.length) throw error; // else the edit is not clear: its likeliest reading is shown
+        if (!error.readings?.length) throw error; // the edit is unclear: show its likeliest reading
         size = showAnswer(request, await apply({ ...request, reading: error.readings[0].id }), "This edit is not clear. Choose what it means.");
         showReadings(request, null, questions(error.readings));
       }

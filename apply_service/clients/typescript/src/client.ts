@@ -1,8 +1,8 @@
 /**
- * The client: one method for each thing that the service can be asked.
+ * The client. It has one method for each kind of call to the service.
  *
- * The server keeps the deadline of a request itself; the client waits a little longer for it to say so, and gives up on a
- * server that is silent beyond that. A signal that the caller aborts, and a stream that is left early, stop the decoding.
+ * The server enforces the deadline of a request. The client waits a little longer for the server's answer, and gives up
+ * on a server that stays silent. Decoding stops if the caller aborts the signal or leaves a stream early.
  */
 
 import { ApplyError, foreign, late, unreachable } from "./errors.js";
@@ -15,12 +15,12 @@ const BATCH_PATH = "/v1/apply/batch";
 const GRACE_MS = 5_000;
 
 export interface ClientOptions {
-  /** Where the service is, for instance http://127.0.0.1:8765. */
+  /** The address of the service, for instance http://127.0.0.1:8765. */
   baseUrl: string;
   apiKey?: string;
-  /** Deadline of a request that names none, in milliseconds. */
+  /** Deadline, in milliseconds, of requests that name no deadline. */
   timeoutMs?: number;
-  /** In the place of the global fetch. */
+  /** Used instead of the global fetch. */
   fetch?: typeof fetch;
 }
 
@@ -28,7 +28,7 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
-/** One edit; whether it is streamed is the method's choice. */
+/** One edit. The method decides whether the answer is streamed. */
 export type EditRequest = Omit<NativeRequest, "stream">;
 
 interface Call {
@@ -44,7 +44,7 @@ export class ApplyClient {
   readonly #timeoutMs: number;
   readonly #fetch: typeof fetch;
 
-  /** Throws a TypeError for what is no http or https URL. */
+  /** Throws a TypeError if the URL is not an http or https URL. */
   constructor(options: ClientOptions) {
     const url = new URL(options.baseUrl);
     if (url.protocol !== "http:" && url.protocol !== "https:") throw new TypeError(`not an http URL: ${options.baseUrl}`);
@@ -60,7 +60,7 @@ export class ApplyClient {
     return this.#send(call, options, (answer: NativeAnswer) => typeof answer.merged_code === "string");
   }
 
-  /** Provisional tokens, then the final answer. Throws ApplyError. */
+  /** Yield provisional tokens, then the final answer. Throws ApplyError. */
   async *stream(request: EditRequest, options: CallOptions = {}): AsyncGenerator<ApplyEvent, void, undefined> {
     const payload = { ...request, stream: true };
     const call: Call = { method: "POST", path: APPLY_PATH, payload, timeoutS: request.timeout_s };
@@ -77,19 +77,19 @@ export class ApplyClient {
     }
   }
 
-  /** Several edits, or one patch over several files. Throws ApplyError. */
+  /** Apply several edits, or one patch over several files. Throws ApplyError. */
   async batch(request: BatchRequest, options: CallOptions = {}): Promise<BatchAnswer> {
     const timeoutS = (request.edits ?? []).reduce((sum, edit) => sum + (edit.timeout_s ?? this.#timeoutMs / 1000), 0);
     const call: Call = { method: "POST", path: BATCH_PATH, payload: request, timeoutS: timeoutS || null };
     return this.#send(call, options, (answer: BatchAnswer) => Array.isArray(answer.items));
   }
 
-  /** The names that requests may give, the service's own model first. Throws ApplyError. */
+  /** Return the model names that requests may give, the service's own model first. Throws ApplyError. */
   async models(options: CallOptions = {}): Promise<ModelList> {
     return this.#send({ method: "GET", path: "/v1/models" }, options, (list: ModelList) => Array.isArray(list.data));
   }
 
-  /** What a service that takes requests says of itself. Throws ApplyError `not_ready` where it takes none. */
+  /** Return the state of a service that takes requests. Throws ApplyError `not_ready` if it takes none. */
   async health(options: CallOptions = {}): Promise<Readiness> {
     return this.#send({ method: "GET", path: "/readyz" }, options, (said: Readiness) => typeof said.model === "string");
   }
@@ -145,7 +145,7 @@ export class ApplyClient {
     }
   }
 
-  /** Errors of the transport as ours; the caller's own abort stays what it is. */
+  /** Turn errors of the transport into ours; an abort by the caller stays as it is. */
   async #guarded<T>(silence: Silence, work: () => Promise<T>): Promise<T> {
     try {
       return await work();

@@ -1,4 +1,4 @@
-/** Errors of the service and of the way to it, as one class. */
+/** Errors of the service, and of the connection to it, as one class. */
 
 import type { ErrorBody, ErrorCode, Failure, OtherReading } from "./types.js";
 
@@ -9,23 +9,23 @@ export class ApplyError extends Error {
   constructor(
     readonly code: ErrorCode | (string & {}),
     message: string,
-    /** What offended. */
+    /** The offending value. */
     readonly value: unknown = null,
-    /** What would have been allowed. */
+    /** The allowed value or range. */
     readonly limit: unknown = null,
     readonly remedy: string = "",
-    /** HTTP status; undefined where there was none. */
+    /** HTTP status; undefined if there was none. */
     readonly status?: number,
     options?: ErrorOptions,
-    /** What an edit that is not clear may mean, the likeliest first; `reading` of a request takes one. */
+    /** What an unclear edit may mean, the likeliest first. The field `reading` of a request chooses one. */
     readonly readings: readonly OtherReading[] = [],
-    /** The parts of an edit that do not fit the file; of `edit_conflict`, both sides of each conflict. */
+    /** The parts of an edit that do not fit the file; for `edit_conflict`, both sides of each conflict. */
     readonly failures: readonly Failure[] = [],
   ) {
     super(message, options);
   }
 
-  /** The error in an error body; `unreachable` where it is none of this service. */
+  /** Return the error in an error body; `unreachable` if the body is not an error of this service. */
   static of(body: unknown, status: number | undefined, url: string): ApplyError {
     const detail = (body as Partial<ErrorBody> | null)?.error;
     if (typeof detail !== "object" || typeof detail?.code !== "string" || typeof detail.message !== "string") {
@@ -36,13 +36,13 @@ export class ApplyError extends Error {
   }
 }
 
-/** What answered is no apply service. */
+/** The server that answered is not an apply service. */
 export function foreign(url: string, status?: number): ApplyError {
   const message = "The server at this URL does not answer like an apply service.";
   return new ApplyError("unreachable", message, url, null, "Correct the URL.", status);
 }
 
-/** Nothing answered, or what did broke off. */
+/** Nothing answered, or the answer broke off. */
 export function unreachable(url: string, cause: unknown): ApplyError {
   const why = cause instanceof Error ? ((cause.cause as Error | undefined)?.message ?? cause.message) : String(cause);
   const remedy = "Start one with `apply-service serve`, or correct the URL.";

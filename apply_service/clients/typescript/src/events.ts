@@ -12,7 +12,7 @@ export interface PassCount {
 }
 
 /**
- * `token`: provisional text, in order, and the passes since the event before (none where a remote server tells none).
+ * `token`: provisional text, in order, and the passes since the event before (none if a remote server reports none).
  * `final`: the answer, and the end.
  */
 export type ApplyEvent =
@@ -20,8 +20,8 @@ export type ApplyEvent =
   | { type: "final"; answer: NativeAnswer };
 
 /**
- * Server-sent events, in whatever pieces they arrive. Lines end at "\n" alone: text may hold other separators. Events
- * of other kinds are passed over: they repeat what the final one says, or come from a newer server.
+ * Reads server-sent events, in whatever pieces they arrive. Lines end only at "\n", because text may hold other
+ * separators. Events of other kinds are skipped: they repeat what the final event says, or come from a newer server.
  */
 export class EventReader {
   readonly #decoder = new TextDecoder("utf-8", { fatal: true });
@@ -40,7 +40,7 @@ export class EventReader {
     return this.#hasEnded;
   }
 
-  /** The events that these bytes complete. Throws the stream's own error. */
+  /** Yield the events that these bytes complete. Throws the error that the stream reports. */
   *feed(data: Uint8Array): Generator<ApplyEvent> {
     const [first = "", ...others] = this.#text(data).split("\n");
     this.#rest.push(first);

@@ -1,4 +1,4 @@
-/** A signal that fires when nothing has happened for too long, or when the caller's own does. */
+/** A signal that fires when nothing has happened for too long, or when the caller's own signal fires. */
 
 export class Silence {
   readonly #controller = new AbortController();
@@ -21,12 +21,12 @@ export class Silence {
     return this.#controller.signal;
   }
 
-  /** Whether it was the time that ran out. */
+  /** Whether the signal fired because the time ran out. */
   get isLate(): boolean {
     return this.#isLate;
   }
 
-  /** Something happened: wait anew. */
+  /** Note that something happened, and start waiting anew. */
   broken(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {

@@ -1,6 +1,6 @@
 // Made by `python -m docs.generate_typescript` from the service's OpenAPI page. Do not edit.
 
-/** One edit of one file. A field that is not listed is refused by name. */
+/** One edit of one file. A field that is not listed is refused, and the error names it. */
 export interface NativeRequest {
   /** The file's text as it is, line ends untouched; `""`: a new file. */
   original?: string | null;
@@ -59,7 +59,7 @@ export interface NativeRequest {
   stream?: boolean;
 }
 
-/** Several files in one request. A field that is not listed is refused by name. */
+/** Several files in one request. A field that is not listed is refused, and the error names it. */
 export interface BatchRequest {
   /** `all_or_nothing`: one file that fails withholds every result. `independent`: each for itself. */
   mode?: "all_or_nothing" | "independent";
@@ -89,7 +89,7 @@ export interface BatchFile {
   base_sha256?: string | null;
 }
 
-/** The merged file, and all that tells how far it can be trusted. */
+/** The merged file, and everything that shows how far the file can be trusted. */
 export interface NativeAnswer {
   /** The whole merged file, line ends as in the original. */
   merged_code: string;
@@ -163,21 +163,21 @@ export type FinishReason = "stop" | "length";
 /** How far a deterministic merger trusts its own answer. */
 export type Certainty = "certain" | "likely" | "guess";
 
-/** Another way to read the edit. A request whose `reading` is its id returns it. */
+/** Another way to merge the edit. A request with this reading's id as its `reading` gets this merge. */
 export interface OtherReading {
-  /** Twelve hexadecimal digits that follow from the result's text. */
+  /** Twelve hexadecimal digits, computed from the reading's text. */
   id: string;
-  /** The chance that it is right, as the merger estimates it. */
+  /** The chance that the reading is right, as the merger estimates it. */
   probability: number;
-  /** What it would do to the file instead: "keep line 3 (`x = 1`) and leave out `x = 2`". */
+  /** What this reading would do to the file instead: "keep line 3 (`x = 1`) and leave out `x = 2`". */
   difference: string;
-  /** The unified diff of the original and this reading, if the request asks for diffs. */
+  /** The unified diff from the original to this reading, if the request asks for diffs. */
   diff: string | null;
 }
 
 /** A part of an edit whose quote is not in the file, or is there several times. */
 export interface Failure {
-  /** Which part: "edit 2", "hunk 1", "block 3". */
+  /** The name of the part: "edit 2", "hunk 1", "block 3". */
   part: string;
   /** Up to three places that the quote may mean, the most similar first. */
   candidates: LikePlace[];
@@ -199,7 +199,7 @@ export interface LikePlace {
   first: number;
   /** The first and the last line; 1-based, inclusive. */
   last: number;
-  /** The share of the quote that is there, from 0 to 1. */
+  /** The share of the quote that is at this place, from 0 to 1. */
   likeness: number;
 }
 
@@ -208,9 +208,9 @@ export interface Verdict {
   /** The check's name. */
   check: string;
   severity: "pass" | "warning" | "error";
-  /** Empty if the check passed. */
+  /** What the check found; empty if it passed. */
   message: string;
-  /** The first and last line that it is about; 1-based, inclusive. */
+  /** The first and last line that the verdict is about; 1-based, inclusive. */
   lines: [number, number] | null;
   /** The text that has these lines. */
   side: "merged" | "original";
@@ -224,7 +224,7 @@ export interface TextEdit {
   range: TextRange;
   /** The text that replaces the range. */
   newText: string;
-  /** `start` and `end`, in bytes of UTF-8 into their lines. */
+  /** `start` and `end`, each as the number of UTF-8 bytes before the place in its line. */
   utf8_columns: Utf8Columns;
 }
 
@@ -236,7 +236,7 @@ export interface TextRange {
 /** A place in the source, counted as in the Language Server Protocol, from 0. */
 export interface Position {
   line: number;
-  /** UTF-16 code units into the line. */
+  /** The number of UTF-16 code units before the place in its line. */
   character: number;
 }
 
@@ -253,14 +253,14 @@ export interface Hunk {
   /** First line of the merged text. */
   merged_start: number;
   merged_end: number;
-  /** The first of its edits, as a place in `edits`. */
+  /** The index in `edits` of the hunk's first edit. */
   first_edit: number;
-  /** One past the last. */
+  /** One past the index of the hunk's last edit. */
   end_edit: number;
   /**
-   * The chance that the hunk is right; null if there is no figure, and `confidence_kind` tells what it is. If a
-   * program decided, it is the chance of all readings that change these lines in the same way. If a target decided,
-   * it follows from its least probability at a decision in these lines or the one after.
+   * The chance that the hunk is right; null if there is no figure. `confidence_kind` tells what kind of figure it is.
+   * If a program decided, it is the chance of all readings that change these lines in the same way. If a target
+   * decided, it follows from the target's lowest probability at a decision in these lines or the next.
    */
   confidence: number | null;
 }
@@ -280,8 +280,8 @@ export interface LineRange {
 }
 
 /**
- * Counts of the decode; all 0 if no model took part. A count is null if a remote server does not report it. If it
- * does not report prompt and completion, these are 0 and the verdict `usage` says so.
+ * Counts of the decode; all 0 if no model took part. A count is null if a remote server does not report it. If the
+ * server does not report prompt and completion, these counts are 0 and the verdict `usage` says so.
  */
 export interface UsageOut {
   prompt_tokens: number;
