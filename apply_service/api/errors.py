@@ -43,6 +43,8 @@ RETRY_AFTER_S = 1
 """How long clients should wait after an overload."""
 MAX_VALUE_CHARS = 200
 """An error quotes at most this much of the offending value."""
+OWN_WORDS = ("message", "remedy")
+"""What the service says itself.  It is never cut."""
 
 
 class _Shape(BaseModel):
@@ -118,7 +120,10 @@ NATIVE = ErrorShape()
 
 def details_of(error: ApplyError) -> dict[str, Any]:
     """Return the values of `ErrorDetail`."""
-    details: dict[str, Any] = {name: _jsonable(value) for name, value in error.as_dict().items()}
+    details: dict[str, Any] = {
+        name: value if name in OWN_WORDS and isinstance(value, str) else _jsonable(value)
+        for name, value in error.as_dict().items()
+    }
     for name in ("readings", "failures"):
         if told := getattr(error, name):
             details[name] = told  # diffs and edits are long, and are not cut

@@ -17,7 +17,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -62,6 +62,7 @@ from apply_service.types import (
     Certainty,
     DecodeStats,
     FinalEvent,
+    OtherReading,
     Verdict,
     is_refused,
 )
@@ -474,7 +475,11 @@ class OpenAIReply:
             message = f"{failed[0].check}: {failed[0].message}"
             accepts = json.dumps({"on_verdict": {one.check: "warn" for one in failed}})
             remedy = f'mend the edit, or accept the finding: "apply_service": {accepts}'
-            raise CheckFailed(message, value=sorted({verdict.check for verdict in failed}), remedy=remedy)
+            error = CheckFailed(message, value=sorted({verdict.check for verdict in failed}), remedy=remedy)
+            if result.reading is not None and any(verdict.check == DOUBT for verdict in failed):
+                first = OtherReading(result.reading, result.confidence or 0.0, "", result.diff)
+                error.readings = [asdict(one) for one in (first, *result.readings)]
+            raise error
         this_call().headers.update(how_sure(result))
 
     def _refused(self, result: ApplyResult, *, is_chosen: bool = False) -> list[Verdict]:

@@ -10,7 +10,7 @@ import base64
 from collections.abc import Callable, Iterable
 from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from apply_service.api.errors import from_validation
 from apply_service.batch import BatchMode, PatchRequest, PatchSource
@@ -84,6 +84,11 @@ class EditTexts(SourceFields):
     instruction: str = Field("", description="What the edit is to do, in words.")
 
 
+def _number_as_text(value: object) -> object:
+    """Return a number as text, and anything else as it is: a reading is named by its number or by its id."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 class EditOptions(RequestModel):
     """How an edit is applied, in every dialect."""
 
@@ -115,7 +120,7 @@ class EditOptions(RequestModel):
         default_factory=dict, description=f"What a finding does, by the name of its check: {VERDICT_NAMES}."
     )
     diff: bool = Field(False, description="Also answer with a unified diff, and one of each other reading.")
-    reading: str | None = Field(
+    reading: Annotated[str | None, BeforeValidator(_number_as_text)] = Field(
         None,
         pattern="^(?:[1-9]|[0-9a-f]{12})$",
         description="The reading of the edit to return, by its id in an answer to the same request, or by its number: "

@@ -108,6 +108,8 @@ def _run_edit(arguments: Namespace, answerer: Answerer, store: BackupStore | Non
             message = f"{source.path} does not exist, and the edit is not the whole of a new file."
             raise FileNotReadable(message, value=str(source.path), remedy="Name the file to edit.")
         if store is not None:
+            if arguments.diff and not arguments.json and refused_verdicts(answer, request):
+                output.write_diff(answer["diff"] or "", answerer.settings)  # what would be written, before the refusal
             done = _write_back(source, answer, request, store, is_forced=arguments.force)
     except ApplyError as error:
         _name_file(error, arguments)
@@ -231,7 +233,8 @@ def _write_back(
         accepts = " ".join("--allow-doubt" if check == DOUBT else f"--on-verdict {check}=warn" for check in checks)
         option = option_for_next(answer) if DOUBT in checks else ""
         takes = f"; to write the next reading, use {option}" if option else ""
-        remedy = f"Look at the answer with --diff; to write it anyway, use {accepts}{takes}."
+        to_write = f"o write it anyway, use {accepts}{takes}."
+        remedy = f"T{to_write}" if request.get("diff") else f"Look at the answer with --diff; t{to_write}"
         raise CheckFailed(f"{source.path} was not changed: {found}", value=checks, remedy=remedy)
     write = FileWrite(source, merged_bytes(answer))
     if not write.is_change:

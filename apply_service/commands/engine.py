@@ -135,7 +135,9 @@ def run(arguments: Namespace, _: object) -> int:
     write_line(told["command"])
     write_note(_memory_words(told["memory"]))
     write_note(
-        "This line was run here." if line.is_run else "This line was not run here: it follows the engine's pages."
+        "This project has run such a line, on a CPU and with a small model."
+        if line.is_run
+        else "This project has not run such a line: it follows the engine's pages."
     )
     if line.note:
         write_note(f"It {line.note}." if line.note.startswith("needs") else f"It runs {line.note}.")

@@ -276,3 +276,12 @@ def test_a_failed_call_is_mended() -> None:
         error = http.post("/v1/repair", json=body | {"update": json.dumps({"old_str": "zzzz(1)", "new_str": "x"})})
     assert error.status_code == 422
     assert error.json()["error"]["failures"][0]["part"] == "edit 1"
+
+
+def test_a_reading_may_be_named_by_a_number() -> None:
+    run = ScriptedRun()
+    with client(run) as http:
+        for reading in (2, "2"):
+            assert http.post("/v1/apply", json=BODY | {"reading": reading}).status_code == 200
+        assert http.post("/v1/apply", json=BODY | {"reading": True}).status_code == 422
+    assert [request.reading for request in run.requests] == ["2", "2"]

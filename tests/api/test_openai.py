@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from apply_service.errors import StaleBase
-from apply_service.types import ApplyRequest, Verdict
+from apply_service.types import ApplyRequest, OtherReading, Verdict
 from tests.api.openai_chats import CHAT, CHAT_PATHS, MERCURY, PREDICTED, TAGGED, client
 from tests.doubles import ScriptedRun, make_result
 
@@ -352,3 +352,15 @@ def test_a_finding_that_the_client_would_not_see_is_refused(stream: bool) -> Non
             assert (response.status_code, response.json()["error"]["code"]) == (400, "check_failed")
             assert response.json()["error"]["value"] == ["marker_leak"]
             assert http.post(path, json=body | {"stream": stream} | accepted).status_code == 200
+
+
+def test_a_doubt_that_is_refused_is_told_whole_with_the_readings() -> None:
+    said = "line 3 may be meant; " * 30 + "to be sure of this one, show line 6"
+    other = OtherReading("0123456789ab", 0.3, "keep line 3")
+    result = make_result(
+        verdicts=(Verdict("doubt", "error", said),), confidence=0.2, reading="a" * 12, readings=(other,)
+    )
+    with client(ScriptedRun(result=result)) as http:
+        error = http.post("/v1/chat/completions", json=CHAT).json()["error"]
+    assert said in error["message"]
+    assert [one["id"] for one in error["readings"]] == ["a" * 12, "0123456789ab"]

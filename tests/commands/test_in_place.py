@@ -122,3 +122,15 @@ def test_in_place_refuses_a_file_that_changed_meanwhile(
     assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place"]) == 3
     assert last_code() == "file_changed"
     assert (folder / "a.py").read_bytes() == b"someone else's"
+
+
+def test_with_diff_a_refused_answer_is_shown(
+    folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run.result = replace(run.result, verdicts=(Verdict("doubt", "warning", "two places fit"),))
+    assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place", "--diff"]) == 1
+    out, err = capsysbinary.readouterr()
+    assert b"+new" in out
+    assert b"--allow-doubt" in err
+    assert b"Look at the answer" not in err
+    assert (folder / "a.py").read_bytes() == OLD
