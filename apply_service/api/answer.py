@@ -108,7 +108,10 @@ class NativeAnswer(AnswerPart):
     windows: list[LineRange] = Field(
         description="With strategy `windowed`: the lines that the target decided; all others are the original's bytes."
     )
-    confidence: float | None = Field(description="How likely the answer is right; null where no target decided.")
+    confidence: float | None = Field(
+        description="How likely the answer is right, if a target decided or a program merged a snippet. null for other "
+        "formats that a program applied, and for a reading that the caller chose."
+    )
     confidence_kind: ConfidenceKind | None = Field(
         description="`calibrated`: the share of such answers that was right when counted. `raw`: the target's least "
         "probability at a decision. null without a confidence."

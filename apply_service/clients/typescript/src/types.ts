@@ -135,7 +135,10 @@ export interface NativeAnswer {
   spans: Span[];
   /** With strategy `windowed`: the lines that the target decided; all others are the original's bytes. */
   windows: LineRange[];
-  /** How likely the answer is right; null where no target decided. */
+  /**
+   * How likely the answer is right, if a target decided or a program merged a snippet. null for other formats that a
+   * program applied, and for a reading that the caller chose.
+   */
   confidence: number | null;
   /**
    * `calibrated`: the share of such answers that was right when counted. `raw`: the target's least probability at a
