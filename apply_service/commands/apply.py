@@ -108,8 +108,7 @@ def _run_edit(arguments: Namespace, answerer: Answerer, store: BackupStore | Non
             message = f"{source.path} does not exist, and the edit is not the whole of a new file."
             raise FileNotReadable(message, value=str(source.path), remedy="Name the file to edit.")
         if store is not None:
-            if arguments.diff and not arguments.json and refused_verdicts(answer, request):
-                output.write_diff(answer["diff"] or "", answerer.settings)  # what would be written, before the refusal
+            _show_refused(arguments, answerer.settings, answer, request)
             done = _write_back(source, answer, request, store, is_forced=arguments.force)
     except ApplyError as error:
         _name_file(error, arguments)
@@ -220,6 +219,12 @@ def _options(arguments: Namespace) -> dict[str, Any]:
     if arguments.diff:
         options["diff"] = True
     return options
+
+
+def _show_refused(arguments: Namespace, settings: Settings, answer: dict[str, Any], request: Mapping[str, Any]) -> None:
+    """Print the diff of an answer that will not be written, if `--diff` asks for it."""
+    if arguments.diff and not arguments.json and refused_verdicts(answer, request):
+        output.write_diff(answer["diff"] or "", settings)
 
 
 def _write_back(
