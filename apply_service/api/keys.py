@@ -1,7 +1,10 @@
 """Reads, makes and checks API keys: random, stored as hashes in a TOML file, compared in constant time.
 
-    [[key]] name = "ci" sha256 = "..."  # hash of the key; `apply-service key ci` makes the key and this hash rate_limit
-    = 600  # requests a minute; default: the setting concurrency_limit = 8  # requests at once; default: the setting
+    [[key]]
+    name = "ci"
+    sha256 = "..."           # hash of the key; `apply-service key ci` makes the key and this hash
+    rate_limit = 600         # requests a minute; default: the setting
+    concurrency_limit = 8    # requests at once; default: the setting
 
 A key is 256 random bits, so nobody can find it from its plain SHA-256, and a salt would add nothing.
 """

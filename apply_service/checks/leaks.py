@@ -71,8 +71,8 @@ def is_lazy_marker(line: str) -> bool:
 
 
 def find_marker_leak(answer: CheckInput) -> list[Verdict]:
-    """Find a lazy marker of the update, or one that the target made up.  A finding is an error, because code is
-    missing.
+    """Find a lazy marker that comes from the update, or one that the target model made up.  A finding is an error,
+    because code is missing.
 
     A note of the update that is not a marker (a hint, a file name) is a warning.  Only added lines count, so a file
     that already speaks of "existing code" may keep that text.
@@ -158,11 +158,11 @@ def _is_diff_line(line: str, rows: Set[str], *, has_plus: bool) -> bool:
 def find_edit_markup(answer: CheckInput) -> list[Verdict]:
     """Find signs of an edit format.  A finding is an error, or a warning if the original has the same line.
 
-    The signs are block markers, a patch's directives, hunk headers, `+` and `-` prefixes, and a fence around a snippet.
-    Only new lines that occur verbatim in the update are examined.  A format with markers of its own leaves the markers
-    out and has already examined the lines that it takes, so these lines are accepted.  In a format with a sign before
-    every line, or with its text in strings, no line is verbatim.  Fences are text in Markdown; `+` and `-` are text in
-    languages with lists.
+    The signs are block markers, a patch's directives, hunk headers, `+` and `-` prefixes, and a fence around a
+    snippet.  Only new lines that occur verbatim in the update are examined.  If a format has markers of its own, its
+    reader has removed the markers and examined the lines that it takes.  These lines are accepted.  A format with a
+    sign before every line, or with its text in strings, has no verbatim lines, so none are examined.  Fences are text
+    in Markdown; `+` and `-` are text in languages with lists.
     """
     edit = EditLines(answer)
     if not edit.is_given:

@@ -43,8 +43,9 @@ DEFAULT_BUCKETS = (4, 8, 16, 32, 64, 128, 256)
 KEY_GRAIN = 512
 """On a CPU, attention reads keys in multiples of this.  It is the key block of PyTorch's CPU kernel.
 
-Because of this, a block beyond a row's position adds exactly nothing.  The self-test uses windows on both sides of a
-multiple of KEY_GRAIN.  On other devices, PyTorch's attention reads all slots of a session.
+Because the multiple is the kernel's key block, a block beyond a row's position adds exactly nothing.  The self-test
+uses windows on both sides of a multiple of KEY_GRAIN.  On other devices, PyTorch's attention reads all slots of a
+session.
 """
 QUERY_GRAIN = 4
 """The query rows of a session are padded to a multiple of this for attention.  The self-test may find that a larger
@@ -61,7 +62,8 @@ KnownAnswer = Callable[[Window], Sequence[int] | None]
 
 
 class TorchEngine(SlotEngine):
-    """Verifies windows with a model whose attention implementation is `engine.attention` (see `engine.loading`).
+    """Verifies windows (runs of draft tokens) with a model whose attention implementation is `engine.attention` (see
+    `engine.loading`).
 
     `buckets`: the row counts that a pass may have.  `pass_times`: the seconds of a pass by its number of rows; if it is
     None, all passes count as equally long.  `padded=False` makes the baseline without drafts (`plain`): its passes have

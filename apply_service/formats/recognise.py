@@ -1,7 +1,7 @@
 """Defines what each format reports about a reply.  The reader of replies chooses by these reports, and knows no format
 by name.
 
-Each format's `recognise` looks at the lines of a reply, in the order of the registry.  A format may claim lines; no
+In the order of the registry, each format's `recognise` looks at the lines of a reply.  A format may claim lines; no
 other edit begins inside claimed lines.  Everything else is found only when the reader asks for it.
 """
 
@@ -139,7 +139,7 @@ class Recognised:
     call_words: Sequence[str] = ()
     """Further texts of such tool calls.  A call with none of these texts and none of `signs` holds no such edit."""
     blocks: Sequence[FilePart] = ()
-    """The parts of the edit.  If this file has a fence of its own beside the parts, they are for other files."""
+    """The parts of the edit.  If this file has a fence of its own beside the parts, the parts are for other files."""
     mentions: Sequence[str] = ()
     """The files that the text around the edit mentions, if none is named outright."""
 

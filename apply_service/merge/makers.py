@@ -116,9 +116,9 @@ def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSni
     """Yield other ways to read the snippet itself, each with a name.
 
     Notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank lines
-    count as markers (`_partings`).  A snippet that was shifted keeps its own indentation instead.  A snippet that lost
-    its indentation gets the file's.  If the snippet has nested headers or excerpts, or if it skips lines that stay
-    (`skips`), one way removes the lines that the snippet does not show.
+    count as markers (`_partings`).  If the first reading gave the snippet the file's indentation, one way keeps the
+    snippet's own.  A snippet that lost its indentation gets the file's.  If the snippet has nested headers or excerpts,
+    or if it skips lines that stay (`skips`), one way removes the lines that the snippet does not show.
     """
     found = reading.found_notes
     kinds = [kind for kind in NOTE_KINDS if kind in found.values()]
@@ -196,7 +196,8 @@ def _worst(places: Sequence[Placed]) -> dict[str, float]:
 
 
 def _mixed(reading: ReadSnippet, update: Sequence[str], directives: Sequence[Directive]) -> Iterator[Proposal]:
-    """Yield merges of the snippet's other lines, with the directives carried out on each of these merges."""
+    """Merge the snippet's lines that belong to no directive, carry out the directives on each of these merges, and
+    yield the results."""
     original, language = reading.original, reading.language
     covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
     rest = reading.again(passed_over=covered)

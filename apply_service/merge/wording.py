@@ -242,7 +242,7 @@ def _loses_types(old: Sequence[str], new: Sequence[str]) -> bool:
 
 
 def changes_type(old: str, new: str) -> bool:
-    """Tell whether `new` shows a type without its beginning (`&mut Term` and `&Term`)."""
+    """Tell whether `new` lacks the first words of a type (old: `&mut Term`, new: `&Term`)."""
     before, after = essence(old), essence(new)
     lost = [(step.src_start, step.src_end) for step in Indel.opcodes(before, after) if step.tag == "delete"]
     beside = [(before[start - 1], before[stop]) for start, stop in lost if start > 0 and stop < len(before)]
@@ -297,7 +297,7 @@ def keep_wording(ops: Merge, pairs: Sequence[Pair], *, blanks: bool = False, gap
 
 
 def passed_over(ops: Merge, gaps: str) -> tuple[int, ...]:
-    """Return the starts of the changes that only leave lines out without saying so.
+    """Return the starts of the changes that only remove lines, which the snippet leaves out without a marker.
 
     `gaps`: "leads" for changes beside the header of a definition; "all" for all of them.
     """
@@ -340,8 +340,8 @@ def _kept(ops: Sequence[LineOp], start: int, stop: int, pairs: Sequence[Pair], *
 def _section(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int], blanks: bool) -> list[LineOp]:
     """Return the operations between two statements that stay.
 
-    With `blanks`, the file's blank lines stay unless other lines are removed too.  They replace the blank lines around
-    new lines.
+    With `blanks`, the file's blank lines stay unless other lines are removed too.  The file's blank lines then replace
+    the snippet's around new lines.
     """
     is_old = any(ops[k].text.strip() for k in drops)
     if not blanks or is_old or not drops:

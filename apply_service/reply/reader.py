@@ -1,8 +1,10 @@
 """Finds the edit in a model's reply: its format, the text that the format reads, and the prose around it.
 
-    clean  removes what stands around every line recognise  each format says what it finds, and how surely the format is
-    meant format  one format is chosen; a reply without marks is a lazy snippet read  the format gives its text for the
-    file; a snippet is taken out of fences and prose edit  `prose` and `findings` report the rest
+    clean      removes what stands around every line
+    recognise  each format says what it finds, and how surely the format is meant
+    format     one format is chosen; a reply without marks is a lazy snippet
+    read       the format gives its text for the file; a snippet is taken out of fences and prose
+    edit       `prose` and `findings` report the rest
 
 Content never decides the format.  If the text around the marks is code, and the file lacks the lines that the marks
 quote, the marks are text of that code, as in a test that holds a diff.

@@ -1,7 +1,8 @@
 """Starts the process that workers are forked from (the template), and asks it for workers.
 
-    service  asks over a socket (`fork`), and passes on the worker's ends of two more sockets template  forks, answers
-    with the pid, and reaps the worker once its `Fork` lets go of it worker  serves calls (`child.serve`)
+    service   asks over a socket (`fork`), and passes on the worker's ends of two more sockets
+    template  forks, answers with the pid, and reaps the worker once its `Fork` lets go of it
+    worker    serves calls (`child.serve`)
 
 The template lives as long as the socket, which has no name in the file system that others could remove.  A template
 that does not answer is started anew.  The standard library's fork server has a socket with a name, and is not started

@@ -49,8 +49,8 @@ MOVES: Mapping[State, frozenset[State]] = {
     State.FINISHING: frozenset({State.ENDED}),
     State.ENDED: frozenset(),
 }
-"""The states that may follow each state.  If the caller of a running request went away, the request keeps this state
-until its thread drops it."""
+"""The states that may follow each state.  If the caller of a running request goes away, the request stays RUNNING until
+its thread drops it."""
 
 
 class Ticket:
@@ -65,8 +65,8 @@ class Ticket:
         is_remote: bool = False,
         is_patient: bool = False,
     ) -> None:
-        """`is_remote`: its target is on another server.  `is_patient`: while it is read, it already has a place among
-        the requests that wait for a target."""
+        """`is_remote`: the request's target model is on another server.  `is_patient`: while it is read, it already has
+        a place among the requests that wait for a target."""
         self.is_remote = is_remote
         self.is_patient = is_patient
         self.state = State.NEW
@@ -102,8 +102,8 @@ class Ticket:
 
     # -- engine side -----------------------------------------------------------------------------------------------
     def move(self, to: State) -> None:
-        """Change the state.  Its time in the queue ends when work on it begins.  Raises EngineFailure if `MOVES` does
-        not allow this change."""
+        """Change the state.  The request's time in the queue ends when work on the request begins.  Raises
+        EngineFailure if `MOVES` does not allow this change."""
         if to not in MOVES[self.state]:
             raise EngineFailure(f"internal fault: a request moved from {self.state.name} to {to.name}")
         self.state = to
@@ -135,7 +135,7 @@ class Ticket:
     # -- consumer side ---------------------------------------------------------------------------------------------
     def events(self) -> Generator[ApplyEvent]:
         """Yield token events, then the final event.  Closing the iterator cancels the request.  If the request ends in
-        an ApplyError, raises it after the events before it."""
+        an ApplyError, the iterator yields the earlier events and then raises the error."""
         try:
             item = None
             while not isinstance(item, FinalEvent):

@@ -1,4 +1,4 @@
-"""Verifies windows in llama.cpp.
+"""Verifies windows (runs of draft tokens) in llama.cpp.
 
 All rows of a pass are one batch.  All sequences share one KV cache, each under its own id.  After a pass the rows of
 rejected tokens are removed from the cache.
@@ -38,7 +38,7 @@ from apply_service.errors import EngineFailure, ModelTooLarge
 from apply_service.protocols import Part, Session, TokenIds, Verification, Window
 
 MAX_SEQUENCES = 128
-"""At most this many sessions are open and prompts are kept, together.  llama.cpp allows 256."""
+"""The maximum number of open sessions and kept prompts, counted together.  llama.cpp allows 256."""
 LEAST_CONTEXT = 4096
 """There are at least this many cells, even if the settings allow less memory.  A model with a shorter context may have
 fewer."""
