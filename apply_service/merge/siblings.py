@@ -33,7 +33,7 @@ DASHES = frozenset(("sql", "lua", "haskell", "elm"))
 PAIRS = {"(": ")", "[": "]", "{": "}"}
 DOTS = ("...", "\u2026")
 _COMMENT = re.compile(r"/\*.*?\*/|(?://|#|--)[^\n]*", re.DOTALL)
-_DOTS_LINE = re.compile(r"(?:\.\.\.|…)[ \t]*\n")
+_DOTS_LINE = re.compile(r"(?:\.\.\.|…)[ \t]*(?=\n)")
 _NAME = r"(?:\"[^\"\n]+\"|'[^'\n]+'|[\w$.@/-]+)"
 _KEY = re.compile(rf"(?:\.\.\.)?({_NAME})\s*\??\s*(?:[:=](?!=)|$)")
 _ENTRY = re.compile(rf"(?:\.\.\.[\w$.]+|{_NAME}\s*(?::(?!=).*)?|\[[^\]]*\]\s*:.*)$", re.DOTALL)
@@ -251,22 +251,28 @@ def _parts(text: str, bracket: Bracket, language: str | None) -> list[ListEntry 
     statements."""
     parts: list[ListEntry | None] = []
     for raw in _segments(text, bracket):
-        body = raw.strip()
-        while (comment := _COMMENT.match(body)) is not None and _is_mark(comment[0], language):
+        rest = raw
+        while (end := _past_mark(rest.lstrip(), language)) > 0:
             parts.append(None)
-            body = body[comment.end() :].strip()
-        while (dots := _DOTS_LINE.match(body)) is not None:
-            parts.append(None)
-            body = body[dots.end() :].strip()
+            rest = rest.lstrip()[end:]
+        body = rest.strip()
         if body in DOTS:
             parts.append(None)
         elif body:
-            parts.append(ListEntry(raw[: len(raw) - len(raw.lstrip())], body))
+            parts.append(ListEntry(rest[: len(rest) - len(rest.lstrip())], body))
     is_list = not bracket.has_semicolon
     if text[bracket.start] == "{":
         is_list = is_list and all(entry is None or _ENTRY.match(entry.text) for entry in parts)
     is_list = is_list and not any(entry is not None and "\n" in _outermost(entry.text) for entry in parts)
     return parts if is_list else []
+
+
+def _past_mark(text: str, language: str | None) -> int:
+    """Return the offset after the marker that the text begins with; 0 if it begins with none."""
+    if (comment := _COMMENT.match(text)) is not None and _is_mark(comment[0], language):
+        return comment.end()
+    dots = _DOTS_LINE.match(text)
+    return 0 if dots is None else dots.end()
 
 
 def _outermost(text: str) -> str:
