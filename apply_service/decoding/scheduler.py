@@ -145,8 +145,8 @@ class Scheduler:
         """Give each admitted sequence its part of the pass.
 
         A sequence that writes gets a window, with its draft cut to its share of the rows.  Sequences that have waited
-        longest come first.  A sequence that reads gets a chunk of its prompt.  If its prompt ends in this pass, a
-        window follows in the rows after it.
+        longest come first.  A sequence that reads gets a chunk of its prompt.  If the chunk ends the prompt, the rows
+        after the chunk hold the sequence's first window.
         """
         admitted = admit(entries)
         max_rows = window_rows = max(engine.pass_times)
@@ -156,8 +156,8 @@ class Scheduler:
         if self._n_passes // 2 % 2:
             reading.sort(key=lambda entry: entry.n_pending)
         if reading:
-            # Windows get half of the rows if a chunk of a prompt fits into the rest.  If not, they get all rows in one
-            # pass and none in the next.
+            # Windows get half of the rows, or fewer if the first prompt's chunk needs more than the other half.  If the
+            # chunk leaves no row, windows get all rows in one pass and none in the next.
             window_rows = min(max_rows // 2, max_rows - min(engine.prefill_grain, reading[0].n_pending))
             window_rows = window_rows if window_rows > 0 else max_rows * (self._n_passes % 2)
         writing = [entry for entry in admitted if not entry.n_pending and not only_read]
@@ -206,7 +206,8 @@ class Scheduler:
 # committed with probability a^i.  So rows go to the tokens with the highest a^i first.  The pass gets the size with the
 # most expected tokens per second (docs/drafting.md).
 CERTAIN = 0.9995
-"""The highest acceptance that a draft can claim, so that equal drafts share rows evenly."""
+"""A draft's acceptance is at most this.  With 1.0 the first of several equal drafts would get all rows, because all its
+tokens would count the same.  Below 1.0 equal drafts share the rows evenly."""
 LADDER = np.log(CERTAIN) * 2.0 ** np.arange(24)
 """Descending thresholds for the probability that a token is committed, as natural logs."""
 

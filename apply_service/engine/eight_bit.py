@@ -115,9 +115,9 @@ def find_way(values: torch.Tensor) -> ScaleWay:
     """Return where scales are applied for fp8 weights of the size of `values` [n_out, n_columns] on their device.  Each
     size is tried once, before any pass is captured.
 
-    Scales within the product are faster.  But on Hopper, cuBLAS refuses them for a few long rows, as in the down
-    projection of a 70B model (`CUBLAS_STATUS_NOT_SUPPORTED`; pytorch/ao issue 4582).  A matrix has one way for all row
-    counts, so that a row's results are bitwise the same in all passes.
+    Scales within the product are faster.  But on Hopper, cuBLAS refuses such scales if the input has few rows and many
+    columns, as in the down projection of a 70B model (`CUBLAS_STATUS_NOT_SUPPORTED`; pytorch/ao issue 4582).  A matrix
+    has one way for all row counts, so that a row's results are bitwise the same in all passes.
     """
     key = (*values.shape, values.device)
     if key not in _ways:
@@ -141,8 +141,8 @@ def multiply_fp8(rows: ScaledRows, values: torch.Tensor, scales: torch.Tensor, w
     """Return the product [n_rows, n_out] of `rows` [n_rows, n_columns] and `values` [n_out, n_columns] with `scales`
     [n_out, 1].
 
-    `n_rows` is a multiple of `ROW_GRAIN`.  With the way `within`, the product is scaled and in bfloat16, the only type
-    that the library's kernels for row-wise scales write.  With `after`, it is float32 without scales.
+    `n_rows` is a multiple of `ROW_GRAIN`.  With the way `within`, the product is already scaled.  Its type is bfloat16,
+    because the library's kernels for row-wise scales write no other type.  With `after`, it is float32 without scales.
     """
     is_within, one = way == "within", _one(values.device)
     product: torch.Tensor = torch._scaled_mm(

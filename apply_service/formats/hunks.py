@@ -3,9 +3,10 @@
 Hunks are the common form of search/replace blocks, diffs and patches.  Each format turns its text into hunks, and
 `merge_hunks` finds the place of each hunk and writes it.  The *quote* of a hunk is the lines that it keeps or removes.
 
-If the quote occurs once, there is no choice.  Among several places the stated line number decides, then the scopes,
-then the hunks around it.  If the quote is not found, the hunk's result is looked for, because the file may already have
-it, and after that similar lines.  Kept lines have the file's wording, and new lines get the indentation of their place.
+If the quote occurs once, there is no choice.  If a quote occurs several times, the stated line number decides, then the
+scopes, then the neighbouring hunks.  If the quote is not found, the hunk's result is looked for, because the file may
+already have it.  If that is not found either, similar lines are looked for.  Kept lines have the file's wording, and
+new lines get the indentation of their place.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Trust:
         self._said: dict[str, None] = {}
 
     def guess(self, reason: str) -> None:
-        """Record that the edit does not say what the merge does."""
+        """Record that the merge does something that the edit does not specify."""
         self.certainty = Certainty.GUESS
         self.note(reason)
 
@@ -120,7 +121,7 @@ class QuotedHunk:
     old_lacks_newline: bool = False
     new_lacks_newline: bool = False
     lacking: tuple[int, int] = (0, 0)
-    """How many old and new lines are missing by the hunk's own counts, if the edit ends with it."""
+    """Of the edit's last hunk: how many old and new lines it lacks according to its own counts."""
     is_well_formed: bool = False
     """Whether the hunk's own counts are right, so that its line number can be trusted."""
 
@@ -148,7 +149,8 @@ class QuotedHunk:
 def signed_lines(body: Sequence[tuple[int, str]]) -> tuple[HunkLine, ...]:
     """Return the lines of a diff's or patch's hunk.  `body`: its lines with signs, as (line of the update, text).
 
-    If one context line lacks its leading blank, no context line loses its first blank.
+    The first blank of a context line is its sign, and is removed.  If any context line has no such sign, the blanks of
+    all context lines are kept.
     """
     keeps_blank = any(text[:1] not in ("", " ", "+", "-", "\\") for _, text in body)
     kinds: dict[str, Literal["remove", "add"]] = {"-": "remove", "+": "add"}
@@ -235,8 +237,8 @@ def _write(
 
 
 def _without_missing(hunk: QuotedHunk, place: Place) -> tuple[QuotedHunk, Place]:
-    """Return the hunk without the blank lines at its edges that the file lacks.  These lines are left out on both sides
-    of the hunk.
+    """Return the hunk without the blank lines at its edges that the file lacks.  They are removed from its old and from
+    its new lines.
 
     Otherwise such a line would count as a blank line that the hunk adds.
     """
@@ -274,7 +276,9 @@ def _find_places(file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> 
     for places in reversed(found[1:]):
         below.append(min(below[-1], places[0].start) if len(places) == 1 else below[-1])
     chosen: list[Place] = []
-    above = n_lost = drift = 0  # the furthest end of the hunks so far; the last hunk's distance from its stated line
+    # `above`: the furthest end of the hunks so far; `n_lost`: hunks whose quote is not in the file; `drift`: how far
+    # the last hunk with a stated line stands from that line
+    above = n_lost = drift = 0
     for hunk, places, first_below in zip(hunks, found, reversed(below), strict=False):
         if not hunk.old:
             place = Place((), Likeness.EXACT, gap=_gap(file, hunk, trust))

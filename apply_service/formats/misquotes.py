@@ -45,10 +45,8 @@ def explain(file: FileLines, label: str, lines: Sequence[HunkLine], places: Sequ
     candidates = tuple(LikePlace(p.start + 1, p.end, round(p.score, 3)) for p in places[:MAX_CANDIDATES])
     if not places:
         return Failure(label)
-    old = (line.text for line in lines if line.kind != "add")
-    pairs = [
-        (text, None if row is None else file.lines[row], row) for text, row in zip(old, places[0].rows, strict=True)
-    ]
+    quotes = zip(_old(lines), places[0].rows, strict=True)
+    pairs = [(text, None if row is None else file.lines[row], row) for text, row in quotes]
     quoted, found, row = next((pair for pair in pairs if pair[0] != pair[1]), (None, None, None))
     told = _next_edit(file, lines, places)
     return Failure(label, candidates, quoted, found, None if row is None else row + 1, told)
@@ -174,8 +172,8 @@ def _stretch(file: FileLines, lines: Sequence[HunkLine], place: Place) -> tuple[
     A quoted line without a row may stand right beside the rows of the others, because the quote swaps it with a
     neighbour.
     """
-    old = (line.text for line in lines if line.kind != "add")
-    lacking = Counter(text.strip() for text, row in zip(old, place.rows, strict=True) if row is None and text.strip())
+    quotes = zip(_old(lines), place.rows, strict=True)
+    lacking = Counter(text.strip() for text, row in quotes if row is None and text.strip())
     start, end = place.start, place.end
     while end < len(file) and lacking[file.lines[end].strip()] > 0:
         lacking[file.lines[end].strip()] -= 1

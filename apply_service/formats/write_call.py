@@ -1,4 +1,5 @@
-"""Writes a repaired edit: the same change in the same format, but with quotes that occur in the file once."""
+"""Writes a repaired edit: the same change in the same format, but each passage that it quotes from the file occurs
+there exactly once."""
 
 from __future__ import annotations
 
@@ -46,8 +47,11 @@ def write_call(name: str, sample: str, original: str, merged: str, path: str) ->
 
 
 def _json(sample: str, quotes: Sequence[Quote], path: str) -> str:
-    """Return the sample with new texts, if the sample and the change are one edit each; otherwise return a list of
-    edits."""
+    """Return the sample with the change in place of its old and new text, if the sample is one call with one edit.
+
+    A call in tags is repeated for each quote.  A JSON call is kept only if there is one quote.  Otherwise the result is
+    a JSON list of edits.
+    """
     values = read_calls(sample).values
     found = [
         pair for call in walk(values) for pair in PAIRS if all(isinstance(call.fields.get(one), str) for one in pair)

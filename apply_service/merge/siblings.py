@@ -37,15 +37,12 @@ _DOTS_LINE = re.compile(r"(?:\.\.\.|…)[ \t]*(?=\n)")
 _NAME = r"(?:\"[^\"\n]+\"|'[^'\n]+'|[\w$.@/-]+)"
 _KEY = re.compile(rf"(?:\.\.\.)?({_NAME})\s*\??\s*(?:[:=](?!=)|$)")
 _ENTRY = re.compile(rf"(?:\.\.\.[\w$.]+|{_NAME}\s*(?::(?!=).*)?|\[[^\]]*\]\s*:.*)$", re.DOTALL)
-BARE = (
-    re.compile(r"^[ \t]*from[ \t]+[\w.]+[ \t]+import(?P<body>[ \t][^(\n]*)(?P<end>$)", re.MULTILINE),
-    re.compile(r"^[ \t]*select(?P<body>\s[^;]{0,2000}?\s)(?P<end>from)\b", re.MULTILINE | re.IGNORECASE),
-    re.compile(
-        r"^[ \t]*(?:transition|font-family|will-change|background-image|box-shadow):(?P<body>[^;{}]{0,2000})(?P<end>;)",
-        re.MULTILINE,
-    ),
-)
-"""Lists without brackets: names that a line imports, columns of a query, and values of a style."""
+BARE = {
+    "python": re.compile(r"^[ \t]*from[ \t]+[\w.]+[ \t]+import(?P<body>[ \t][^(\n]*)(?P<end>$)", re.MULTILINE),
+    "sql": re.compile(r"^[ \t]*select(?P<body>\s[^;]{0,2000}?\s)(?P<end>from)\b", re.MULTILINE | re.IGNORECASE),
+    "css": re.compile(r"^[ \t]*[\w-]+:(?P<body>[^;{}]{0,2000})(?P<end>;)", re.MULTILINE),
+}
+"""Lists without brackets by language: names that a line imports, columns of a query, and values of a style."""
 MAX_ALIKE = 20
 """At most this many lists with the same text before them are told apart."""
 MAX_AWAY = 100
@@ -53,8 +50,8 @@ MAX_AWAY = 100
 MAX_COMPARED = 200
 """At most this many characters of such a line are compared."""
 MIN_LEAD = 0.15
-"""The lines around one list must fit by at least this much better than the lines around any other list with the same
-text before it."""
+"""A list is chosen only if the lines around it score at least this much higher than those around any other list with
+the same text before it.  The score is their similarity to the lines around the snippet's list."""
 
 
 class Bracket(NamedTuple):
@@ -97,7 +94,7 @@ class _Lines:
 
 
 def expand_lists(original: str, update: str, language: str | None) -> str:
-    """Return the snippet with each list completed that leaves out entries.  All texts have LF line ends."""
+    """Return the snippet, with the lists that leave out entries completed.  All texts have LF line ends."""
     if len(original) + len(update) > MAX_CHARACTERS or not any(sign in update for sign in (*DOTS, "/*", "//", "#")):
         return update
     file = _Lines(original)
@@ -143,8 +140,9 @@ def _changes(
 def _meant(file: _Lines, lists: Sequence[Bracket], update: _Lines, bracket: Bracket) -> Bracket | None:
     """Return the one list that stands between lines like the lines around the snippet's list.
 
-    The result is None if several lists do, if there are too many lists, or if nothing but the list's bracket stands
-    before it.
+    If there is only one such list, it is returned without a comparison.  The result is None if two lists fit about
+    equally well, if there are too many lists, or if there are several and the snippet's line has nothing before the
+    bracket.
     """
     if len(lists) < 2 or len(lists) > MAX_ALIKE or len(_owner(update.text, bracket)) == 1:
         return lists[0] if len(lists) == 1 else None
@@ -158,7 +156,8 @@ def _meant(file: _Lines, lists: Sequence[Bracket], update: _Lines, bracket: Brac
 
 
 def _surroundings(text: _Lines, bracket: Bracket) -> list[str]:
-    """Return the rest of the list's last line, the lines above and below, and the line that holds it.
+    """Return four lines: the rest of the list's last line, the lines above and below the list, and the nearest less
+    indented line above it.
 
     A line is empty if there is none within MAX_AWAY lines, or if it is a marker.
     """
@@ -200,13 +199,13 @@ def _brackets(text: str, language: str | None) -> Iterator[Bracket]:
 def _lists(text: str, language: str | None) -> Iterator[Bracket]:
     """Yield the pairs of brackets, and the lists without brackets."""
     yield from _brackets(text, language)
-    for pattern in BARE:
-        for found in pattern.finditer(text):
-            depth, commas = 0, []
-            for at in range(*found.span("body")):
-                depth += (text[at] in "([{") - (text[at] in ")]}")
-                commas += [at] if text[at] == "," and depth == 0 else []
-            yield Bracket(found.start("body") - 1, found.end("body"), tuple(commas), False)
+    pattern = BARE.get(language or "")
+    for found in () if pattern is None else pattern.finditer(text):
+        depth, commas = 0, []
+        for at in range(*found.span("body")):
+            depth += (text[at] in "([{") - (text[at] in ")]}")
+            commas += [at] if text[at] == "," and depth == 0 else []
+        yield Bracket(found.start("body") - 1, found.end("body"), tuple(commas), False)
 
 
 def _past_quoted(text: str, at: int, language: str | None) -> int:
@@ -300,8 +299,8 @@ def _is_mark(comment: str, language: str | None) -> bool:
 def _written_out(original: str, own: Bracket, parts: Sequence[ListEntry | None], *, is_lines: bool) -> str | None:
     """Return the content of the snippet's list with the file's entries.
 
-    The result is None if the list says nothing new, or if its entries can't be told.  `is_lines`: the snippet's list
-    takes several lines.
+    The result is None if the list says nothing new, if the entries of the two lists can't be matched, or if the list
+    can be merged line by line.  `is_lines`: the snippet's list takes several lines.
     """
     segments = _segments(original, own)
     known = _known_entries(original, own, segments)
@@ -321,8 +320,9 @@ def _written_out(original: str, own: Bracket, parts: Sequence[ListEntry | None],
 def _needs_lists(known: Sequence[ListEntry], parts: Sequence[ListEntry | None], *, lacks_comma: bool) -> bool:
     """Tell whether a list of whole lines can't be merged as lines.
 
-    That is so if a comma is missing, or if a new last line would pass for a new form of the file's last line.  A list
-    has to be merged as lines if an indentation tells that the brackets hold more than one list.
+    That is so if a comma is missing, or if a new last line would pass for a new form of the file's last line.  But the
+    result is False if a new entry is indented differently from the file's first entry: the brackets then hold more than
+    one list.
     """
     names = {entry.name for entry in known}
     new = [part for part in parts if part is not None and part.name not in names]
@@ -340,7 +340,8 @@ def _known_entries(original: str, own: Bracket, segments: Sequence[str]) -> list
 
 
 def _merged(known: Sequence[ListEntry], parts: Sequence[ListEntry | None]) -> list[ListEntry] | None:
-    """Return the file's entries together with the snippet's; None if entries would be removed without a word."""
+    """Return the file's entries together with the snippet's; None if the snippet lacks entries where it has no marker,
+    or has them in another order."""
     entries = list(known)
     at, is_free = 0, False
     for n, part in enumerate(parts):

@@ -3,11 +3,15 @@
 Takes right edits of one place out of sets with `before` and `after`, writes each as a call with exact quotes, and
 damages the quote as models do: in one of nine ways, in old and new text alike.  Then the call is sent; where it is
 refused or in doubt, the failure's `next` is sent once, as it stands.
+
+With `--moved` the file moved on instead: it has one change of an edit of several, and the call makes another one, with
+N_SHOWN lines of the older file around it.  It is sent alone, with the older file's hash, and with the older file.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import lzma
 import random
@@ -15,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from apply_service.errors import ApplyError
 from apply_service.formats.quotes import Quote, quote_changes
@@ -24,6 +29,8 @@ from apply_service.text.diff import diff_lines, unified_diff_text
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 
 SEED = 43
+N_SHOWN = 12
+"""Lines around a change that a call quotes, of a file that moved on."""
 SHOW = False
 Lines = list[str]
 Damage = Callable[[Lines, random.Random], Lines]
@@ -150,8 +157,9 @@ def edits_of(paths: Sequence[Path]) -> Iterator[tuple[str, str, str]]:
                     yield row.get("path") or "a.py", before.replace("\r\n", "\n"), after.replace("\r\n", "\n")
 
 
-def send(original: str, update: str, path: str) -> ApplyResult | ApplyError:
-    request, runtime = ApplyRequest(original=original, update=update, path=path, strategy="exact"), Runtime(no_target)
+def send(original: str, update: str, path: str, **fields: Any) -> ApplyResult | ApplyError:
+    request = ApplyRequest(original=original, update=update, path=path, strategy="exact", **fields)
+    runtime = Runtime(no_target)
     try:
         *_, final = run(request, runtime, None, read_request(request, runtime))
     except ApplyError as error:
@@ -178,12 +186,48 @@ def outcome(original: str, wanted: str, update: str, path: str) -> tuple[str, st
     return f"{'right' if is_right else 'wrong'}, {doubt}", told[0] if told else None
 
 
+def send_moved(edits: Sequence[tuple[str, str, str]], n: int, rng: random.Random) -> None:
+    """Print what comes of calls that were written for an older file, by what is sent with them."""
+    counts: Counter[tuple[str, str]] = Counter()
+    n_sent = 0
+    for path, before, after in edits:
+        if n_sent == n:
+            break
+        old, new = before.split("\n"), after.split("\n")
+        changes = list(diff_lines(old, new))
+        if len(changes) < 2:
+            continue
+        k = rng.randrange(len(changes) - 1)
+        made, asked = rng.sample((changes[k], changes[k + 1]), 2)
+        start, stop = max(0, asked.a0 - N_SHOWN), min(len(old), asked.a1 + N_SHOWN)
+        quoted = old[start:stop]
+        call = [*old[start : asked.a0], *new[asked.b0 : asked.b1], *old[asked.a1 : stop]]
+        now = "\n".join([*old[: made.a0], *new[made.b0 : made.b1], *old[made.a1 :]])
+        both = "\n".join([*old[: changes[k].a0], *new[changes[k].b0 : changes[k + 1].b1], *old[changes[k + 1].a1 :]])
+        if before.count("\n".join(quoted)) != 1 or now.count("\n".join(quoted)) == 1:
+            continue  # the quote stands in the newer file too: nothing is stale
+        n_sent += 1
+        update = written("json", path, quoted, call)
+        sha256 = hashlib.sha256(before.encode()).hexdigest()
+        for sent, fields in (("the call", {}), ("its hash", {"base_sha256": sha256}), ("its base", {"base": before})):
+            result = send(now, update, path, **fields)
+            if isinstance(result, ApplyError):
+                counts[sent, result.code] += 1
+            else:
+                right = "right" if result.merged_code == both else "wrong"
+                counts[sent, f"{right}, {'told' if is_told(result) else 'unseen'}"] += 1
+    print(f"{n_sent} calls for a file that moved on")
+    for sent in ("the call", "its hash", "its base"):
+        print(f"{sent:24}", {end: count for (name, end), count in counts.most_common() if name == sent})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sets", nargs="+", type=Path)
     parser.add_argument("-n", type=int, default=500)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--show", action="store_true", help="print what stays wrong")
+    parser.add_argument("--moved", action="store_true", help="the file moved on; the quote is right")
     options = parser.parse_args()
     global SHOW
     SHOW = options.show
@@ -191,6 +235,9 @@ def main() -> None:
     counts: Counter[tuple[str, str]] = Counter()
     edits = list(edits_of(options.sets))
     rng.shuffle(edits)
+    if options.moved:
+        send_moved(edits, options.n, rng)
+        return
     n = 0
     for path, before, after in edits:
         if n == options.n:

@@ -18,7 +18,8 @@ from apply_service.text.paths import is_path, is_same_file
 from apply_service.types import LineOp
 
 SLACK = 1.0
-"""How much worse the changed place may agree with the words than the best place does."""
+"""The score of the changed place (its agreement with the words) may be at most this far below the best place's
+score."""
 
 MIN_KNOWN = 6
 """A line of code can show a place only if it has at least this many letters and digits."""
