@@ -238,8 +238,8 @@ def _write_back(
         accepts = " ".join("--allow-doubt" if check == DOUBT else f"--on-verdict {check}=warn" for check in checks)
         option = option_for_next(answer) if DOUBT in checks else ""
         takes = f"; to write the next reading, use {option}" if option else ""
-        to_write = f"o write it anyway, use {accepts}{takes}."
-        remedy = f"T{to_write}" if request.get("diff") else f"Look at the answer with --diff; t{to_write}"
+        start = "To" if request.get("diff") else "Look at the answer with --diff; to"
+        remedy = f"{start} write it anyway, use {accepts}{takes}."
         raise CheckFailed(f"{source.path} was not changed: {found}", value=checks, remedy=remedy)
     write = FileWrite(source, merged_bytes(answer))
     if not write.is_change:

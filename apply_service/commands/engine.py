@@ -73,14 +73,14 @@ LINES: Mapping[str, Mapping[str, Line]] = {
              *_speculation(method="custom_class", model=PROPOSER, num_speculative_tokens=127)],
             variables="VLLM_PLUGINS=apply_service",
             is_run=True,
-            note="needs this package in vLLM's environment",
+            note="It needs this package in vLLM's environment.",
         ),
         "prompt_lookup": Line(
             _speculation(method="ngram", num_speculative_tokens=127, prompt_lookup_max=4),
             is_run=True,
         ),
         "suffix": Line(
-            _speculation(method="suffix", num_speculative_tokens=32), is_run=True, note="needs arctic-inference"
+            _speculation(method="suffix", num_speculative_tokens=32), is_run=True, note="It needs arctic-inference."
         ),
         "draft_model": Line(_speculation(method="draft_model", model=DRAFT, num_speculative_tokens=5), True),
         "eagle3": Line(_speculation(method="eagle3", model=DRAFT, num_speculative_tokens=3), True),
@@ -89,7 +89,7 @@ LINES: Mapping[str, Mapping[str, Line]] = {
     },
     "sglang": {
         "prompt_lookup": Line(
-            ["--speculative-algorithm", "NGRAM", "--speculative-num-draft-tokens", "64"], note="on CUDA alone"
+            ["--speculative-algorithm", "NGRAM", "--speculative-num-draft-tokens", "64"], note="It runs on CUDA alone."
         ),
         "draft_model": Line([*_sglang("STANDALONE", n_tokens=5), *_SGLANG_DRAFT], True),
         "eagle3": Line([*_sglang("EAGLE3", n_tokens=4), *_SGLANG_DRAFT], True),
@@ -140,7 +140,7 @@ def run(arguments: Namespace, _: object) -> int:
         else "This project has not run such a line: it follows the engine's pages."
     )
     if line.note:
-        write_note(f"It {line.note}." if line.note.startswith("needs") else f"It runs {line.note}.")
+        write_note(line.note)
     return OK
 
 
@@ -163,17 +163,17 @@ def _folder(name: str) -> Path | None:
     return hub.find(name) if hub.is_hub_name(name) else None
 
 
-def memory_of(path: Path, context: int | None = None) -> dict[str, float | int | None]:
+def memory_of(path: Path, context: int | None = None) -> dict[str, float | int | None] | None:
     """Return the bytes that a model takes: its files, the keys and values of one sequence, and the smallest card.
 
     The bytes of keys and values are None for a GGUF file, which is not opened, and for models that do not state their
-    shape.
+    shape.  The result is None if there are no weights.
     """
     files = [path] if path.is_file() else [*path.glob("*.safetensors")] or [*path.glob("*.gguf")]
     weights = sum(file.stat().st_size for file in files)
-    config_file = path / "config.json"
-    config = json.loads(config_file.read_text(encoding="utf-8")) if config_file.is_file() else {}
-    config = config.get("text_config", config)
+    if not weights:
+        return None
+    config = _config_of(path)
     n_tokens = context or min(config.get("max_position_embeddings", CONTEXT_TOKENS), CONTEXT_TOKENS)
     slot = _slot_bytes(config)
     cache = None if slot is None else slot * n_tokens
@@ -182,10 +182,19 @@ def memory_of(path: Path, context: int | None = None) -> dict[str, float | int |
     return {"weights": weights, "kv_cache": cache, "context": n_tokens, "smallest_card_gib": card}
 
 
+def _config_of(path: Path) -> Mapping[str, Any]:
+    """Return the configuration in a model's folder; empty if there is none that can be read."""
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return config.get("text_config", config) if isinstance(config, dict) else {}
+
+
 def _slot_bytes(config: Mapping[str, Any]) -> int | None:
     """Return the bytes of one token's keys and values in 16 bits; None if the configuration does not say."""
     n_heads, n_layers = config.get("num_attention_heads"), config.get("num_hidden_layers")
-    if not n_heads or not n_layers:
+    if not n_heads or not n_layers or not (config.get("head_dim") or config.get("hidden_size")):
         return None
     head = config.get("head_dim") or config["hidden_size"] // n_heads
     return int(2 * n_layers * (config.get("num_key_value_heads") or n_heads) * head * 2)
@@ -193,7 +202,7 @@ def _slot_bytes(config: Mapping[str, Any]) -> int | None:
 
 def _memory_words(memory: Mapping[str, Any] | None) -> str:
     if memory is None:
-        return "The model is not here, so its memory can't be told: `apply-service models pull` it first."
+        return "The model's weights are not here, so its memory can't be told."
     cache = "" if memory["kv_cache"] is None else (
         f", keys and values of one sequence of {memory['context']:,} tokens {memory['kv_cache'] / 2**30:.1f} GiB"
     )  # fmt: skip

@@ -51,10 +51,23 @@ def test_memory_is_files_keys_and_values(tmp_path: Path) -> None:
     assert memory_of(tmp_path) == {
         "weights": 1000, "kv_cache": 2 * 2 * 2 * 16 * 2 * 32_768, "context": 32_768, "smallest_card_gib": 6,
     }  # fmt: skip
-    assert memory_of(tmp_path, 10)["kv_cache"] == 2 * 2 * 2 * 16 * 2 * 10
+    told = memory_of(tmp_path, 10)
+    assert told is not None
+    assert told["kv_cache"] == 2 * 2 * 2 * 16 * 2 * 10
+
+
+@pytest.mark.parametrize("config", ["{", "[]", '{"num_attention_heads": 4, "num_hidden_layers": 2}'])
+def test_what_a_folder_does_not_tell_is_not_claimed(tmp_path: Path, config: str) -> None:
+    (tmp_path / "config.json").write_text(config)
+    assert memory_of(tmp_path) is None
+    (tmp_path / "model.safetensors").write_bytes(bytes(1000))
+    told = memory_of(tmp_path)
+    assert told is not None
+    assert (told["weights"], told["kv_cache"]) == (1000, None)
 
 
 def test_a_gguf_file_tells_its_size_alone(tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(bytes(10))
     told = memory_of(tmp_path / "m.gguf")
+    assert told is not None
     assert (told["weights"], told["kv_cache"]) == (10, None)
