@@ -1,10 +1,10 @@
 """Writes out lists with a marker among their entries: `f(..., timeout=5)`, `import { /* ... */ C }`, `{"a": 1, ...}`.
 
 A snippet may leave out entries of a list as it leaves out lines.  This module puts the file's own entries in, so that
-the rest of the merger sees whole lists.  Arguments, imports, arrays, objects and columns follow one rule: an entry with
-a known name replaces the file's, a new entry goes beside its neighbour, and a marker stands for the rest.  The text
-before a list tells which list of the file is meant; if the file has several such lists, the lines around the list tell.
-If neither tells, the list is left as it is.
+the rest of the merger sees whole lists.  Arguments, imports, arrays, objects, columns and children of elements follow
+one rule: an entry with a known name replaces the file's, a new entry goes beside its neighbour, and a marker stands for
+the rest.  The text before a list tells which list of the file is meant; if the file has several such lists, the lines
+around the list tell.  If neither tells, the list is left as it is.
 """
 
 from __future__ import annotations
@@ -43,6 +43,12 @@ BARE = {
     "css": re.compile(r"^[ \t]*[\w-]+:(?P<body>[^;{}]{0,2000})(?P<end>;)", re.MULTILINE),
 }
 """Lists without brackets by language: names that a line imports, columns of a query, and values of a style."""
+ELEMENTS = frozenset(("html", "javascript", "svelte", "tsx", "vue", "xml"))
+"""Languages with elements, whose children are lists too."""
+_OPENING = re.compile(r"([ \t]*)<([A-Za-z][\w.:-]*)(?:\s(?:=>|[^<>])*)?>[ \t]*$")
+_TAG = re.compile(r"<([A-Za-z][\w.:-]*)((?:=>|[^<>])*)>?")
+_TELLING = re.compile(r"\s(?:key|id|name|to|href|for|htmlFor)=(\"[^\"]*\"|'[^']*'|\{[^{}]*\})")
+"""The attributes that tell an element from its siblings."""
 MAX_ALIKE = 20
 """At most this many lists with the same text before them are told apart."""
 MAX_AWAY = 100
@@ -60,7 +66,10 @@ class Bracket(NamedTuple):
     start: int
     end: int
     commas: tuple[int, ...]
-    has_semicolon: bool
+    has_semicolon: bool = False
+    is_element: bool = False
+    """Whether these are the children of an element: line ends are then in the place of commas, and tags in the place of
+    brackets."""
 
 
 class ListEntry(NamedTuple):
@@ -70,13 +79,23 @@ class ListEntry(NamedTuple):
     text: str
 
     @property
+    def tag(self) -> str:
+        """The tag of an element; empty for any other entry."""
+        match = _TAG.match(self.text)
+        return match[1] if match is not None else ""
+
+    @property
     def has_value(self) -> bool:
-        """Whether the entry is a name with a value."""
+        """Whether the entry is a name with a value, or an element that an attribute tells from its siblings."""
+        if (element := _TAG.match(self.text)) is not None:
+            return _TELLING.search(element[2]) is not None
         match = _KEY.match(self.text)
         return match is not None and match.end() < len(self.text)
 
     @property
     def name(self) -> str:
+        if (element := _TAG.match(self.text)) is not None and (told := _TELLING.search(element[2])) is not None:
+            return f"<{element[1]}{told[0]}"
         match = _KEY.match(self.text)
         return match[1].strip("\"'") if match is not None else " ".join(self.text.split())
 
@@ -205,7 +224,33 @@ def _lists(text: str, language: str | None) -> Iterator[Bracket]:
         for at in range(*found.span("body")):
             depth += (text[at] in "([{") - (text[at] in ")]}")
             commas += [at] if text[at] == "," and depth == 0 else []
-        yield Bracket(found.start("body") - 1, found.end("body"), tuple(commas), False)
+        yield Bracket(found.start("body") - 1, found.end("body"), tuple(commas))
+    if language in ELEMENTS:
+        yield from _elements(_Lines(text))
+
+
+def _elements(text: _Lines) -> Iterator[Bracket]:
+    """Yield the children of each element whose tags stand on lines of their own, children of inner elements first."""
+    waiting: list[tuple[int, str, str]] = []
+    for row, line in enumerate(text.lines):
+        blanks, stripped = leading(line), line.strip()
+        while waiting and line.strip() and len(waiting[-1][1]) > len(blanks):
+            waiting.pop()
+        if waiting and (blanks, stripped) == (waiting[-1][1], f"</{waiting[-1][2]}>"):
+            first = waiting.pop()[0]
+            starts = _starts_of_children(text.lines, first + 1, row)
+            ends = [text.starts[k] - 1 for k in starts]
+            yield Bracket(text.starts[first + 1] - 2, text.starts[row] - 1, tuple(ends), is_element=True)
+        elif len(waiting) < MAX_DEPTH and (opening := _OPENING.match(line)) and not line.rstrip().endswith("/>"):
+            waiting.append((row, opening[1], opening[2]))
+
+
+def _starts_of_children(lines: Sequence[str], start: int, stop: int) -> list[int]:
+    """Return the rows of the least indented lines that do not close a child."""
+    depths = {row: len(leading(lines[row])) for row in range(start, stop) if lines[row].strip()}
+    least = min(depths.values(), default=0)
+    closing = ("</", "/>", ">", ")", "}", "]")
+    return [row for row, depth in depths.items() if depth == least and not lines[row].lstrip().startswith(closing)]
 
 
 def _past_quoted(text: str, at: int, language: str | None) -> int:
@@ -255,14 +300,16 @@ def _parts(text: str, bracket: Bracket, language: str | None) -> list[ListEntry 
             parts.append(None)
             rest = rest.lstrip()[end:]
         body = rest.strip()
-        if body in DOTS:
+        if body in DOTS or (bracket.is_element and is_marker(body)):
             parts.append(None)
         elif body:
             parts.append(ListEntry(rest[: len(rest) - len(rest.lstrip())], body))
     is_list = not bracket.has_semicolon
     if text[bracket.start] == "{":
         is_list = is_list and all(entry is None or _ENTRY.match(entry.text) for entry in parts)
-    is_list = is_list and not any(entry is not None and "\n" in _outermost(entry.text) for entry in parts)
+    is_list = is_list and (
+        bracket.is_element or not any(entry is not None and "\n" in _outermost(entry.text) for entry in parts)
+    )
     return parts if is_list else []
 
 
@@ -308,13 +355,30 @@ def _written_out(original: str, own: Bracket, parts: Sequence[ListEntry | None],
     # A line without new entries is only a shortened line of the file.
     says_something = any(part is not None and part.text not in texts for part in parts)
     merged = _merged(known, parts) if known and says_something else None
+    if merged is None:
+        return None
+    if own.is_element:
+        return "".join(f"\n{entry.lead}{entry.text}" for entry in merged) if _is_told(known, parts) else None
     ends_with_comma = not segments[-1].strip()
-    lacks_comma = not ends_with_comma and merged is not None and merged[-1] != known[-1]
-    if merged is None or (is_lines and not _needs_lists(known, parts, lacks_comma=lacks_comma)):
+    lacks_comma = not ends_with_comma and merged[-1] != known[-1]
+    if is_lines and not _needs_lists(known, parts, lacks_comma=lacks_comma):
         return None
     tail = segments[-1] if ends_with_comma else segments[-1][len(segments[-1].rstrip()) :]
-    text = ",".join(entry.lead + entry.text for entry in merged)
-    return text + ("," if ends_with_comma else "") + tail
+    return ",".join(entry.lead + entry.text for entry in merged) + ("," if ends_with_comma else "") + tail
+
+
+def _is_told(known: Sequence[ListEntry], parts: Sequence[ListEntry | None]) -> bool:
+    """Tell whether each new child is another than its siblings of the same tag, and no new form of one.
+
+    An attribute tells it from them, the rest of its text is another one too, and it stands as deep.
+    """
+    names, leads = {entry.name for entry in known}, {entry.lead for entry in known}
+    new = [part for part in parts if part is not None and part.name not in names]
+    rests = {_TELLING.sub("", entry.text, count=1): entry.tag for entry in known if entry.has_value}
+    return bool(new) and all(
+        part.has_value and part.tag in rests.values() and part.lead in leads
+        and _TELLING.sub("", part.text, count=1) not in rests for part in new
+    )  # fmt: skip
 
 
 def _needs_lists(known: Sequence[ListEntry], parts: Sequence[ListEntry | None], *, lacks_comma: bool) -> bool:
@@ -336,22 +400,25 @@ def _known_entries(original: str, own: Bracket, segments: Sequence[str]) -> list
     """Return the entries of the file's list; empty if the brackets hold no list."""
     known = [entry for entry in _parts(original, own, None) if entry is not None]
     is_whole = len(known) == sum(bool(one.strip()) for one in segments)
+    if own.is_element:
+        return known if is_whole and all(one == one.rstrip() for one in segments) else []
     return known if is_whole and (len(known) > 1 or "\n" not in "".join(entry.text for entry in known)) else []
 
 
 def _merged(known: Sequence[ListEntry], parts: Sequence[ListEntry | None]) -> list[ListEntry] | None:
     """Return the file's entries together with the snippet's; None if the snippet lacks entries where it has no marker,
     or has them in another order."""
-    entries = list(known)
+    entries, names = list(known), [entry.name for entry in known]
     at, is_free = 0, False
     for n, part in enumerate(parts):
         if part is None:
-            places = (_place(entries, one.name) for one in parts[n:] if one is not None)
+            places = (names.index(one.name) for one in parts[n:] if one is not None and one.name in names)
             at, is_free = next((place for place in places if place >= at), len(entries)), True
             continue
-        place = _place(entries, part.name)
+        place = names.index(part.name) if part.name in names else -1
         if place < 0:
             _insert(entries, at, part.text, known)
+            names.insert(at, part.name)
             at += 1
             continue
         if place < at or (place > at and not is_free):
@@ -368,10 +435,6 @@ def _insert(entries: list[ListEntry], at: int, text: str, known: Sequence[ListEn
     if at == 0 and entries:
         entries[0] = ListEntry(other, entries[0].text)
     entries.insert(at, ListEntry(first if at == 0 else other, text))
-
-
-def _place(entries: Sequence[ListEntry], name: str) -> int:
-    return next((k for k, entry in enumerate(entries) if entry.name == name), -1)
 
 
 def _is_left_out(text: str) -> bool:

@@ -35,6 +35,19 @@ CASES = [
         "import { A, B, C } from './m'\n\nrun(A, B)\n",
     ),
     (
+        "tsx",
+        '<nav>\n  <A to="/x">X</A>\n  <A to="/y">\n    Y\n  </A>\n</nav>\n',
+        '<nav>\n  {/* ... */}\n  <A to="/z">Z</A>\n</nav>\n',
+        '<nav>\n  <A to="/x">X</A>\n  <A to="/y">\n    Y\n  </A>\n  <A to="/z">Z</A>\n</nav>\n',
+    ),
+    (
+        "html",
+        '<ul class="a">\n  <li id="x">X</li>\n  <li id="y">Y</li>\n</ul>\n<ul>\n  <li id="x">X</li>\n</ul>\n',
+        '<ul class="a">\n  <li id="w">W</li>\n  <!-- ... existing items ... -->\n</ul>\n',
+        '<ul class="a">\n  <li id="w">W</li>\n  <li id="x">X</li>\n  <li id="y">Y</li>\n</ul>\n'
+        '<ul>\n  <li id="x">X</li>\n</ul>\n',
+    ),
+    (
         "typescript",
         "import { A, B } from './m'\n\nrun(A, B)\n",
         "import { /* ... existing imports ... */, C } from './m'\n",
@@ -134,6 +147,14 @@ def test_entries_that_are_left_out_stay(language: str, original: str, update: st
         ("go", "func f() {\n\ta := 1\n\tb(a)\n}\n", "func f() {\n\t// ...\n\tc := 2, 3\n}\n"),
         ("c", "void f(int a) {}\nint g(int a, int b) {}\n", "int h(int a, ...) {}\n"),
         ("python", "s = 'f(a, b)'\n", "s = 'f(..., c)'\n"),
+        # a new form of a child, and a blank line that the list would lose
+        ("tsx", '<p>\n  <A to="/x">X</A>\n</p>\n', '<p>\n  {/* ... */}\n  <A to="/z">X</A>\n</p>\n'),
+        ("tsx", "<p>\n  <img src={a} />\n</p>\n", "<p>\n  {/* ... */}\n  <img src={a || b} />\n</p>\n"),
+        (
+            "tsx",
+            '<p>\n  <A to="/x">X</A>\n\n  <A to="/y">Y</A>\n</p>\n',
+            '<p>\n  {/* ... */}\n  <A to="/z">Z</A>\n</p>\n',
+        ),
     ],
 )
 def test_what_is_no_list_with_a_gap_stays_as_it_is(language: str, original: str, update: str) -> None:
@@ -146,7 +167,10 @@ def test_an_entry_that_would_go_unsaid_is_no_gap() -> None:
     assert expand_lists(original, update, "python") == update
 
 
-@pytest.mark.parametrize("text", ["(", "[(", '"', "/*", "f(" * 3000, "(" * 50_000 + ")" * 50_000, "f(...)" * 2000])
+@pytest.mark.parametrize(
+    "text",
+    ["(", "[(", '"', "/*", "f(" * 3000, "(" * 50_000 + ")" * 50_000, "f(...)" * 2000, "<a>\n" * 3000 + "</a>\n" * 3000],
+)
 def test_odd_texts_do_no_harm(text: str) -> None:
     assert expand_lists(text, text + " ...", "python")
     assert expand_lists("f(a)\n", text, "typescript") == text
