@@ -1,7 +1,7 @@
 """Keeps the state of each HTTP request: its id, key, results, errors and log line.
 
 Logs hold names and numbers, never code.  `CallMiddleware` is the outermost layer.  It keeps the request's `HttpCall` in
-a context variable, where the layers below, the request's tickets and the log formatters find it.
+a context variable.  The layers below, the log formatters and the request's tickets (its edits in the queue) read it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class HttpCall:
         self.on_revoked(_revoked())
 
     def refuse_revoked(self) -> None:
-        """Raises Unauthorized if the key has been revoked."""
+        """Raise Unauthorized if the key has been revoked."""
         if self.is_revoked:
             raise _revoked()
 
@@ -114,8 +114,8 @@ class CallMiddleware:
         on_end: Callable[[HttpCall, Scope, int, float], None] = lambda *_: None,
         shape_at: Callable[[str], ErrorShape] = lambda _: NATIVE,
     ) -> None:
-        """`on_end` gets the call, its scope, the status (499 if none was sent) and the seconds.  `shape_at` returns the
-        form of errors at a path."""
+        """`on_end` gets the call, its scope, the status (499 if none was sent) and the seconds that the call took.
+        `shape_at` returns the form of errors at a path."""
         self._app = app
         self._shape_at = shape_at
         self._on_end = on_end

@@ -155,7 +155,7 @@ class HttpClient:
     def post(
         self, payload: Mapping[str, object] | bytes, *, path: str = APPLY_PATH, timeout_s: float | None = None
     ) -> dict[str, Any]:
-        """Send a request that is a JSON object or text, and return the JSON object of the answer."""
+        """Send a JSON object, or one already encoded, and return the JSON object of the answer."""
         return self._send(path, lambda answer: answer, payload, timeout_s)
 
     def close(self) -> None:
@@ -179,7 +179,7 @@ class HttpClient:
     def _open(
         self, path: str, payload: Mapping[str, object] | bytes | None, timeout_s: float | None
     ) -> Iterator[HTTPResponse]:
-        """Yield the server's response.  Errors of the connection, and of reading the answer, become ours."""
+        """Yield the server's response.  Errors of the connection and of reading the answer become ApplyErrors."""
         connect = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
         wait_s = (self._timeout_s if timeout_s is None else timeout_s) + GRACE_S
         connection = connect(self._parts.netloc, timeout=wait_s)

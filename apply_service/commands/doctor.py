@@ -114,8 +114,8 @@ def _examine_model(settings: Settings) -> tuple[bool, str]:
 
 
 def _speeds(pass_times: Mapping[int, float], plain_s: float) -> str:
-    """Return in words how long a pass of each size takes, and the maximum number of tokens per second: with one token a
-    pass (without drafts), and with all rows of the best size (with drafts)."""
+    """Return in words how long a pass of each size takes, and the most tokens per second without drafts and with all
+    drafts right."""
     times = ", ".join(f"{n_rows} {1e3 * seconds:.3g}" for n_rows, seconds in sorted(pass_times.items()))
     best = max(n_rows / seconds for n_rows, seconds in pass_times.items())
     return (

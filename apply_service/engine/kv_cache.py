@@ -1,7 +1,7 @@
 """Manages the slots of an engine, gives them to sessions, and keeps prompts in them as a prefix cache.
 
 A slot has room for the keys and values of one token in all layers.  A session gets one range of slots for its whole
-life, so attention needs no table.  Rewinding a session only changes its length: slots beyond the length are masked.
+life, so attention needs no table of slots.  Rewinding a session only changes its length: slots beyond it are masked.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 ALIGNMENT_BYTES = 64
 PREFILL_GRAIN = 64
-"""Prompts are read and kept in whole chunks of this many tokens, or of half as many as the largest pass holds if that
-is fewer."""
+"""Prompts are read and kept in whole chunks of this many tokens, but of at most half the rows of the largest pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,7 @@ class SlotPool:
         return sum(stop - start for start, stop in self._free)
 
     def take(self, n_slots: int) -> range | None:
-        """Take the first free range of `n_slots` slots.  The result is None if there is none and `make_room` makes
-        none."""
+        """Take the first free range of `n_slots` slots; None if even `make_room` frees no such range."""
         slots = self.find(n_slots)
         if slots is None and self.make_room(n_slots):
             slots = self.find(n_slots)

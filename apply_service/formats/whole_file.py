@@ -29,14 +29,14 @@ MIN_SHARE = 0.4
 MIN_LINES = 10
 """Originals with fewer lines are not checked for this."""
 MANY_LINES = 10
-"""A fence with this many lines shows more than one place."""
+"""A fence with fewer lines may show only one place of the file."""
 FEW_KNOWN, HALF = 0.3, 0.5
-"""If a smaller share of a fence's lines stands in the file, the fence is not a snippet, because a snippet shows where
-it belongs."""
+"""A fence with a smaller share of its lines in the file is no snippet, because a snippet shows where it belongs.
+`HALF` is for fences that have half of the file's outermost names."""
 MOST = 0.6
 """A fence with more than this share of the file's lines may be the file."""
 _OPENINGS = ("#!", "<!doctype", "<?xml", "<?php", "package ")
-"""Beginnings of lines with which only a file begins."""
+"""Beginnings of a first line that only a whole file has."""
 WRITERS = ("write_to_file", "write_file", "Write", "write", "create_file", "save_file")
 """Tools that write a whole file."""
 CONTENTS = ("content", "contents", "file_text", "text")
@@ -76,7 +76,7 @@ class FoundFile(Recognised):
         text."""
         contents = [call.fields[name] for name in CONTENTS if isinstance(call.fields.get(name), str)]
         if call.tool not in WRITERS or call.path is None or "name" in call.fields or len(contents) != 1:
-            return None  # an object with a name is data, because a tool's name stands beside its arguments
+            return None  # a `name` among the fields means data: a tool's name stands beside them
         text = normalise(str(contents[0]))
         fence = max((len(line) - len(line.lstrip("`")) for line in text.split("\n")), default=0) + 3
         return f"{'`' * fence}\n{text.removesuffix(chr(10))}\n{'`' * fence}"
@@ -97,7 +97,7 @@ def _wraps_all(fences: Sequence[Fence], lines: Sequence[str]) -> bool:
 
 
 def _page_fence(fences: Sequence[Fence], lines: Sequence[str], known: set[str], is_beside_code: bool) -> Fence | None:
-    """Return the fence around a page of text; None if the fences belong to the page.  No fence names the page."""
+    """Return the fence around a page of text that no fence names; None if the fences belong to the page."""
     first, wraps_all = fences[0], _wraps_all(fences, lines)
     is_titled = first.language in PAGE_TITLES
     if wraps_all and is_titled:
@@ -178,14 +178,14 @@ def _outside(fences: Sequence[Fence], lines: Sequence[str]) -> list[str]:
 
 
 def beside_snippet(original: str, body: str, snippet: Prediction) -> Prediction:
-    """Return the file after the only fence of a reply, which has no markers, is read as the whole file or as a part.
+    """Return the file that the only fence of a reply means, as the whole file or as a part.  The fence has no markers.
 
     `snippet` is the merge of the fence as a part.  If both readings give the same text, no doubt is added.  Otherwise
     the likelier reading is taken.  The whole file then gets a doubt.  A part gets one more reason if its merge is in
     doubt and the fence may be the whole file.
 
-    This was counted on fences made of commits, of rewritten files and of snippets without markers.  If both readings
-    agreed, 393 of 393 were right; of the fences taken for the whole file, 138 of 142 were right.
+    Counted on fences made of commits, rewritten files and snippets without markers, 393 of 393 were right if both
+    readings agreed, and 138 of 142 if the fence was taken for the whole file.
     """
     whole = predict(original, body, EditContext(None))
     look = _look_at(original.split("\n"), body.split("\n"))

@@ -19,10 +19,11 @@ N_AROUND = 3
 
 
 def write_call(name: str, sample: str, original: str, merged: str, path: str) -> str | None:
-    """Return the change from `original` to `merged` as an edit in the format `name`, in the spelling of `sample`.
+    """Return the change from `original` to `merged` as an edit in the format `name`, with the tags and field names of
+    `sample`.
 
-    The result is None if the texts are equal, if the file repeats itself too much to be quoted, or if the format quotes
-    nothing.  All texts have LF line ends.
+    The result is None or empty if the texts are equal.  It is None if the file repeats itself too much to be quoted, or
+    if the format quotes nothing.  All texts have LF line ends.
     """
     if name == "unified_diff":
         return unified_diff_text(original, merged, path)
@@ -66,7 +67,7 @@ def _json(sample: str, quotes: Sequence[Quote], path: str) -> str:
 
 
 def _in_tags(sample: str, call: Any) -> str:
-    """Return a call in tags of the sample's spelling."""
+    """Return a call in the kind of tags that the sample has."""
     is_plain = "<function=" in sample
     lines = []
     for name, value in call["arguments"].items():

@@ -2,7 +2,7 @@
 
 An anchor is a line of the file that the block shows.  A block without one (new imports, new definitions, loose lines
 between two markers) is placed by its hint, by the kind of its first line, or by the scopes around.  Most blocks begin
-and end with anchors.  If a block ends with new lines, they replace similar lines, or the rest of a scope that is shown
+and end with anchors.  New lines at an edge of a block replace similar lines, or the rest of a scope that is shown
 whole.  Otherwise they are inserted.  All of this is guesswork, and the caller says so.
 """
 
@@ -124,8 +124,8 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
 def _among_imports(original: Sequence[str], texts: Sequence[str], low: int, high: int) -> Placement | None:
     """Return the place below the last import above the definitions; None if there is no import.
 
-    If each import fills one line, and just one sorted paragraph has room for the imports, they go into that paragraph
-    in alphabetical order instead.
+    If each new import fills one line, and in just one sorted paragraph they fit between two neighbours, they go there
+    instead.
     """
     end, level = 0, indent_of(texts[0])
     for j in range(low, high):
@@ -157,8 +157,8 @@ def _namesakes(original: Sequence[str], low: int, high: int, header: str | None)
 
 
 def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> int:
-    """Return one past the last call of a series that `first` continues, in the first scope with such calls; 0 if no
-    scope has any."""
+    """Return one past the last call or element of a series that `first` continues, in the first scope with such a
+    series; 0 if there is none."""
     end, level = 0, indent_of(first)
     for j in range(low, high):
         if end and original[j].strip() and indent_of(original[j]) < level:
@@ -169,7 +169,8 @@ def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> 
 
 
 def _by_hint(reading: ReadSnippet, texts: Sequence[str], hint: Hint, low: int, high: int) -> Placement | None:
-    """Return the place beside what the hint names: a scope, or else a line that has its words."""
+    """Return the place at the scope that the hint names, or else at a line with the hint's words; None if there is
+    neither."""
     words, reason = hint.target.strip("`'\"() .:").removesuffix("()"), "new lines were put where a comment says"
     if hint.where in ("end", "start"):
         name = _EDGE_WORDS.sub("", words)
@@ -299,8 +300,8 @@ def replaced_below(
 
 
 def _has_other_arms(lines: Sequence[str], takes: Sequence[str]) -> bool:
-    """Tell whether the lines open a branch or an entry that the new lines lack.  The new lines must begin with a branch
-    or an entry."""
+    """Tell whether the lines open a branch or an entry that the new lines lack; False if the new lines begin with
+    neither."""
     new = [words for line in takes if (words := arm_words(line))]
     level, shown = indent_of(takes[0]), {line.strip() for line in takes}
     here = [line for line in lines if indent_of(line) == level and line.strip() not in shown]

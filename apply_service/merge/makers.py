@@ -63,8 +63,8 @@ def _laid_anew(reading: ReadSnippet, first: Sequence[Proposal]) -> Iterator[Prop
 
 
 def _varied(first: Sequence[Proposal], placed: Sequence[Proposal]) -> Iterator[Proposal]:
-    """Yield each alignment with one frequent mistake undone.  What words say about a merge counts for these merges
-    too."""
+    """Yield each alignment with one frequent mistake undone.  If words lead to the same merge as an alignment, the
+    features of those words are handed on."""
     told = {one.text: one.features for one in reversed(placed)}
     for one in first:
         features = {**told.get(one.text, {}), **one.features}
@@ -98,7 +98,7 @@ def _inserts(instruction: str, original: Sequence[str]) -> bool:
 def is_all_new(reading: ReadSnippet, *, inserts: bool = False) -> bool:
     """Tell whether the snippet has no marker and no outermost line that the file has, so that only words can place it.
 
-    `inserts`: only the snippet's first line counts, because an inserted line may share its name with another thing.
+    `inserts`: only the first line's text counts, because inserted code may repeat a name of the file.
     """
     if len(reading.snippet.blocks) != 1 or reading.snippet.has_markers:
         return False
@@ -115,10 +115,10 @@ def is_all_new(reading: ReadSnippet, *, inserts: bool = False) -> bool:
 def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSnippet]]:
     """Yield other ways to read the snippet itself, each with a name.
 
-    Notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank lines
-    count as markers (`_partings`).  If the first reading gave the snippet the file's indentation, one way keeps the
-    snippet's own.  A snippet that lost its indentation gets the file's.  If the snippet has nested headers or excerpts,
-    or if it skips lines that stay (`skips`), one way removes the lines that the snippet does not show.
+    Comments that may be markers (`notes`) count as such: only the clearest kind, or all kinds.  If the snippet has no
+    marker, its blank lines count as markers (`_partings`).  If the first reading gave the snippet the file's
+    indentation, one way keeps the snippet's own.  A snippet that lost its indentation gets the file's.  If the first
+    reading may keep lines left out without a marker (`addresses`, `has_excerpts`, `skips`), one way removes them.
     """
     found = reading.found_notes
     kinds = [kind for kind in NOTE_KINDS if kind in found.values()]

@@ -238,8 +238,8 @@ class BegunChat(Chat):
     """`Chat` for models in this process.  The prompt begins their answer, so that their first token is text of the
     file.
 
-    Models that were not trained to merge often forget the opening tag.  They also forget the blank line between a last
-    line end and the closing tag.
+    Models that were not trained to merge often forget the opening tag.  If the file ends with a line break, they also
+    forget the blank line before the closing tag.
     """
 
     name = "begun_chat"

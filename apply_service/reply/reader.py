@@ -3,11 +3,11 @@
     clean      removes what stands around every line
     recognise  each format says what it finds, and how surely the format is meant
     format     one format is chosen; a reply without marks is a lazy snippet
-    read       the format gives its text for the file; a snippet is taken out of fences and prose
+    read       the format takes its text out of the reply; a snippet is taken out of fences and prose
     edit       `prose` and `findings` report the rest
 
-Content never decides the format.  If the text around the marks is code, and the file lacks the lines that the marks
-quote, the marks are text of that code, as in a test that holds a diff.
+A format is known by its marks (`<<<<<<< SEARCH`), never by the code between them.  If the text around the marks is
+code, and the file lacks the lines that they quote, the marks are text of that code, as in a test that holds a diff.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def read_reply(
     text: str, *, original: str, path: str | None = None, language: str | None = None, named: str | None = None
 ) -> FoundEdit:
     """Return the edit of the file at `path` in a reply.  `named`: the format of the reply according to the caller.
-    Raises UnknownEditFormat if the service does not know the format `named`.  Raises MalformedEdit if the reply has
-    edits of several files, or several texts, and it is unclear which is for this file.
+    Raises UnknownEditFormat if the service does not know the format `named`.  Raises MalformedEdit if the edit can't be
+    read, or if it is unclear which of several is for this file.
     """
     opened = OpenReply(text, original, path, language, named)
     return _read(opened, opened.format if named is None else detect_format(text, named=named))
@@ -99,8 +99,8 @@ def _from_call(edit: FoundEdit, called: Called) -> FoundEdit:
 
 
 def _not_done(opened: OpenReply, name: str, edit: FoundEdit) -> list[str]:
-    """Return the orders after the edit that the edit does not include.  A snippet includes the orders that the merger
-    carries out."""
+    """Return the orders (sentences that ask for a change) after the edit that nothing carries out.  The merger carries
+    out those that stand in a snippet."""
     carries_out = name == SNIPPET and not is_signed(opened.reply.original.split("\n"), edit.update.split("\n"))
     done = edit.update if carries_out else ""
     return [one for one in opened.orders if one.rstrip(".!") not in done and (added_import(one) or one) not in done]

@@ -21,7 +21,7 @@ MIN_SCORE = 2.45
 MIN_AMONG_OTHERS = 1.7
 """In a snippet with a sure directive, another comment counts as a directive from this score on."""
 MIN_TOLD = 1.5
-"""The minimum score of a sentence that is addressed to the merger, beside code that is new to the file."""
+"""The minimum score of a sentence of the instruction, if all code of the snippet is new to the file."""
 MAX_SOUGHT = 300_000
 """Directives are carried out only if their number times the file's number of lines is at most this.  Otherwise the
 search would take too long."""
@@ -129,7 +129,7 @@ def find_directives(
     orders = _orders(update, roles)
     others = [scores[i] for i, role in enumerate(roles) if role not in (*_NOTES, Role.DELETION)]
     if not orders and others and max(others) < MIN_SCORE:
-        # All directives are deletion notes between code, and concern the lines around them.
+        # At most deletion notes between code are left; these concern the lines around them.
         return []
     enough = MIN_SCORE if max(scores, default=0.0) < MIN_SCORE else MIN_AMONG_OTHERS
     found: list[range] = []
@@ -150,7 +150,7 @@ def find_directives(
     directives = []
     for lines, stop in zip(found, [*(lines.start for lines in found[1:]), len(update)], strict=True):
         skipped = (Role.BLANK, Role.FENCE) if lines.start in orders else (Role.BLANK, Role.MARKER)
-        # An order above an empty fence has no code.
+        # A sentence above an empty fence has no code.
         is_bare = lines.start in orders and list(roles[lines.stop : lines.stop + 2]) == [Role.FENCE] * 2
         start = stop if is_bare else next((i for i in range(lines.stop, stop) if roles[i] not in skipped), stop)
         for i in range(start, stop):
@@ -170,8 +170,8 @@ def find_directives(
 
 
 def _orders(update: Sequence[str], roles: Sequence[Role]) -> dict[int, str]:
-    """Return the orders between fences, by line number.  An order above a part with a marker only tells what the part
-    shows, so the order is left out."""
+    """Return the sentences between fences that order a change, by line number.  A sentence above code with a marker
+    only describes that code, so it is left out."""
     found = {i: update[i].strip().rstrip(":*_") for i, role in enumerate(roles) if role is Role.ELSEWHERE}
     stops = [*found, len(update)][1:]
     return {i: text for (i, text), stop in zip(found.items(), stops, strict=True) if Role.MARKER not in roles[i:stop]}
@@ -225,8 +225,8 @@ def _joined(texts: Sequence[str]) -> str:
 
 
 def _completed(directives: Sequence[Directive]) -> list[Directive]:
-    """Return the directives, each completed from the directives above it: "same in save()", or a scope that is named
-    once for several directives."""
+    """Return the directives, each completed from those above it: "same in save()" gets the task of the one above, and a
+    scope that is named once goes to all below."""
     found: list[Directive] = []
     scope: Directive | None = None
     is_used = False
@@ -258,7 +258,7 @@ def judge(text: str, lower: str, *, stands_free: bool, is_apart: bool = False, i
     words = read_words(text, lambda phrase: phrase.lower() in lower)
     does = words.replaces or words.deletes or words.inserts
     named = []
-    """For each thing named, whether the file has it: as written, up to dots or brackets, or by parts
+    """The sorts of code named, and the things named that the file has: up to dots or a bracket, or by parts
     (`jobs.test.steps`)."""
     for mention in words.mentions:
         first = re.split(r"\.{3}|…|\(", mention.text.lower())[0].strip()
