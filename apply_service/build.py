@@ -175,7 +175,7 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     from apply_service.prompts.by_model import open_gguf_format, open_prompt_format
 
     source = _source(name, settings)
-    recent = RecentOutputs() if settings.prefix_cache_mb else None  # without kept prompts, no kept outputs
+    recent = RecentOutputs() if settings.prefix_cache_mb else None  # outputs are kept only where prompts are
     if runs_on_llama_cpp(source, settings):
         llama = load_llama(name, settings)
         return Target(name, llama, open_gguf_format(source, llama.model), recent=recent)
@@ -197,7 +197,7 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
         loaded = _load(source, settings, head_of(settings.drafter) if name == settings.model else None)
         engine, directory, record, head = loaded.engine, loaded.directory, loaded.record, loaded.head
     if draft_model is not None:
-        draft_model()  # loaded now, when the start reports what it loads, not during the first edit
+        draft_model()  # else the first edit would load it, without the report of the start
     return Target(
         name,
         engine,

@@ -56,7 +56,7 @@ class Deadline:
         callback()
 
     def check(self) -> None:
-        """Raises DeadlineExceeded or Cancelled if nobody waits for the answer any more."""
+        """Raise DeadlineExceeded or Cancelled if nobody waits for the answer any more."""
         if self.is_late:
             raise late_error(self.timeout_s)
         if self.is_cancelled:

@@ -225,7 +225,7 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
 
 
 def _refuse_base_for_models(request: ApplyRequest) -> None:
-    """Raises InvalidField if a model would decide an edit with a base."""
+    """Raise InvalidField if a model would decide an edit with a base."""
     if request.strategy == "model" or not request.update.strip():
         message, remedy = "an edit with a `base` is merged by a program", "leave out `base`, or send an `update`"
         raise InvalidField(f"{message}; strategy model and an instruction alone do without", remedy=remedy)
@@ -240,7 +240,7 @@ def is_made(job: EditJob, merged: str) -> bool:
 
 
 def refuse_bad_values(request: ApplyRequest) -> None:
-    """Raises InvalidField if a choice or a number is out of its range."""
+    """Raise InvalidField if a choice or a number is out of its range."""
     for name, is_good, limit in (
         ("strategy", request.strategy in get_args(Strategy), list(get_args(Strategy))),
         ("constrain", request.constrain in (None, "sources", "none"), ["sources", "none"]),
@@ -255,7 +255,7 @@ def refuse_bad_values(request: ApplyRequest) -> None:
 
 
 def refuse_unknown_checks(on_verdict: Mapping[str, str]) -> None:
-    """Raises InvalidField if a rule names an unknown check, because such a rule would never take effect."""
+    """Raise InvalidField if a rule names an unknown check, because such a rule would never take effect."""
     known = [*CHECKS, *STRATEGY_VERDICTS]
     if unknown := sorted(on_verdict.keys() - set(known)):
         raise InvalidField("`on_verdict` names unknown checks", value=unknown, limit=known, remedy=ONE_OF)
@@ -309,7 +309,7 @@ def predict_merge(request: ApplyRequest, job: EditJob, reply: FoundEdit) -> Pred
 
 
 def refuse_exchanged(request: ApplyRequest, job: EditJob) -> None:
-    """Raises Exchanged if the caller seems to have exchanged original and update.  That is so if only the original
+    """Raise Exchanged if the caller seems to have exchanged original and update.  That is so if only the original
     looks like an edit, the original is the shorter text, and it can be applied as an edit to the update."""
     is_short = len(job.original) < len(job.update)
     if request.format is not None or job.format not in READ_AS_CODE or not is_short:
@@ -429,7 +429,7 @@ def settle(request: ApplyRequest, edit: ReadEdit, outcome: Outcome) -> tuple[Out
 
 
 def refuse_failed(verdicts: Sequence[Verdict], rules: Mapping[str, str]) -> None:
-    """Raises Truncated or CheckFailed if a check with the rule `fail` has findings."""
+    """Raise Truncated or CheckFailed if a check with the rule `fail` has findings."""
     failed = [v for v in verdicts if v.severity in ("warning", "error") and rules.get(v.check) == "fail"]
     if failed:
         kind = Truncated if failed[0].check == "truncation" else CheckFailed

@@ -398,7 +398,7 @@ class Service:
         return self._large if n_chars >= self._large_chars else self._small
 
     def _refuse_full(self, owner: str, places: Sequence[Ticket], *, limit: int | None = None) -> None:
-        """Raises Overloaded if all places are taken and this owner already has its share of the places."""
+        """Raise Overloaded if all places are taken and this owner already has its share of the places."""
         limit = self._queue_limit if limit is None else limit
         if (total := len(places)) < limit:
             return

@@ -134,7 +134,7 @@ def parse_setting(spec: SettingSpec, text: str, *, source: str) -> object:
 
 
 def check_setting(spec: SettingSpec, value: object, *, source: str) -> None:
-    """Raises SettingsError if the setting may not have this value."""
+    """Raise SettingsError if the setting may not have this value."""
     if not spec.allows(value):
         message = f"bad value for {spec.name} ({source}): {value!r}; allowed: {spec.range}"
         raise SettingsError(message, value=value, limit=spec.range, remedy=f"set {spec.name} to an allowed value")
@@ -311,7 +311,7 @@ class Settings:
         self._refuse_misplaced_head()
 
     def _refuse_bad_models(self) -> None:
-        """Raises SettingsError unless each further model has a name that no other has."""
+        """Raise SettingsError unless each further model has a name that no other has."""
         for entry, name in zip(self.models, self.more_models, strict=True):
             source = entry.partition("=")[2] or name
             own = {self.model: self.model, EMBEDDED: EMBEDDED}.get(name, source)
@@ -321,7 +321,7 @@ class Settings:
                 raise SettingsError(message, value=entry, limit=limit, remedy=remedy)
 
     def _refuse_unserved_by_vllm(self) -> None:
-        """Raises SettingsError unless the engine vLLM and its address are set together."""
+        """Raise SettingsError unless the engine vLLM and its address are set together."""
         if (self.engine == VLLM) != (self.vllm_url is not None):
             message = "engine is vllm, but " if self.engine == VLLM else "vllm_url is set, but engine is not vllm"
             message += "vllm_url is not set" if self.engine == VLLM else ""
@@ -329,7 +329,7 @@ class Settings:
             raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
 
     def _refuse_foreign_at_vllm(self) -> None:
-        """Raises SettingsError if a model is named that a server of vLLM does not have."""
+        """Raise SettingsError if a model is named that a server of vLLM does not have."""
         names = [part for entry in (self.model, *self.models) for part in entry.split("=")]
         foreign = [name for name in names if name == EMBEDDED or name.startswith(REMOTE_PREFIX)]
         if self.engine == VLLM and foreign:
@@ -342,7 +342,7 @@ class Settings:
             )
 
     def _refuse_misplaced_head(self) -> None:
-        """Raises SettingsError if a head is to draft in an engine that has no place for heads, if a head lacks its
+        """Raise SettingsError if a head is to draft in an engine that has no place for heads, if a head lacks its
         folder, or if there is a folder but no head that reads it."""
         head = head_of(self.drafter)
         if head is not None and (self.engine in (VLLM, LLAMA_CPP) or self.model.startswith(REMOTE_PREFIX)):
@@ -358,7 +358,7 @@ class Settings:
             raise SettingsError(message, value=self.draft_head or head, limit=limit, remedy=remedy)
 
     def _refuse_what_llama_cpp_lacks(self) -> None:
-        """Raises SettingsError if llama.cpp has no GGUF file to run, or a setting is used that only torch has."""
+        """Raise SettingsError if llama.cpp has no GGUF file to run, or a setting is used that only torch has."""
         if self.engine != LLAMA_CPP:
             return
         if self.model == EMBEDDED:
@@ -399,7 +399,7 @@ class Settings:
 
 
 def _refuse_bad_folder(name: str | None) -> None:
-    """Raises SettingsError if no folder can have this name, or the name depends on the current folder.  None means the
+    """Raise SettingsError if no folder can have this name, or the name depends on the current folder.  None means the
     platform's own state folder."""
     try:
         place = platform_state_path(os.environ) if name is None else Path(name).expanduser()
@@ -508,7 +508,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def refuse_unknown(given: Iterable[str], source: str) -> None:
-    """Raises SettingsError if one of the names is not a setting."""
+    """Raise SettingsError if one of the names is not a setting."""
     known = [spec.name for spec in setting_specs()]
     for name in sorted(given):
         if name not in known:

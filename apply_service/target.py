@@ -236,7 +236,7 @@ class Target:
         return found
 
     def refuse_hopeless(self, job: EditJob) -> None:
-        """Raises ContextLimitExceeded if the beginning of the text alone exceeds the context.  Encoding the whole of a
+        """Raise ContextLimitExceeded if the beginning of the text alone exceeds the context.  Encoding the whole of a
         very long text would take a second per megabyte."""
         limit, n_chars = self.engine.context_limit, CHARS_PER_TOKEN * self.engine.context_limit
         while n_chars < max(len(job.original), len(job.update)):

@@ -84,7 +84,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
 
 
 async def on_http_error(request: Request, error: Exception) -> NoReturn:
-    """Turn the framework's errors into ours.  `CallMiddleware` answers them."""
+    """Turn the framework's errors into ApplyErrors, which `CallMiddleware` answers."""
     assert isinstance(error, HTTPException)
     this_call().headers.update(error.headers or {})
     raise from_status(error.status_code, request.url.path, request.method)

@@ -70,7 +70,7 @@ class AuthMiddleware:
         with self._keys.in_use(call.key, call.revoke):
             try:
                 async with asyncio.timeout(None) as cut:
-                    call.on_revoked = lambda _: cut.reschedule(0)  # layers below may replace it by a better end
+                    call.on_revoked = lambda _: cut.reschedule(0)  # layers below may set a gentler function
                     await self._app(scope, receive, send)
             except TimeoutError:
                 call.refuse_revoked()
@@ -86,7 +86,7 @@ class AuthMiddleware:
         raise Unauthorized(what, remedy="send the header Authorization: Bearer KEY with a key of this service")
 
     def _refuse_web_pages(self, headers: Headers, server: tuple[str, int | None] | None) -> None:
-        """Raises OriginRefused if a web page of another origin calls.  Browsers send `Origin`, except with plain GETs
+        """Raise OriginRefused if a web page of another origin calls.  Browsers send `Origin`, except with plain GETs
         to the page's own host.  DNS can point the page's host at this machine, so loopback accepts only this machine's
         own names."""
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
@@ -135,7 +135,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def refuse_open_network(address: str, settings: Settings) -> None:
-    """Raises SettingsError if the service would listen beyond loopback without keys and without `allow_open`."""
+    """Raise SettingsError if the service would listen beyond loopback without keys and without `allow_open`."""
     if settings.keys_file is None and not settings.allow_open and not _is_loopback(address):
         message = f"{settings.host} can be reached from a network, and no API keys are configured"
         remedy = "set --keys-file FILE (`apply-service key` makes keys), or allow calls without a key with --allow-open"

@@ -160,8 +160,8 @@ def _jsonable(value: object) -> object:
 
 # -- in ----------------------------------------------------------------------------------------------------------------
 def from_validation(error: ValidationError, model: type[BaseModel]) -> ApplyError:
-    """Return the first finding of pydantic about a `model` as one of our errors.  An unknown field comes first, because
-    a typo explains the other findings."""
+    """Return the first finding of pydantic about a `model` as an ApplyError.  An unknown field comes first, because a
+    typo explains the other findings."""
     findings: Sequence[Mapping[str, Any]] = error.errors(include_url=False)
     finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
     parts = [str(part) for part in finding["loc"]]
@@ -203,7 +203,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def from_status(status: int, path: str, method: str) -> ApplyError:
-    """Return an error of the framework (unknown path, wrong method) as one of ours."""
+    """Return an error of the framework (unknown path, wrong method) as an ApplyError."""
     if status == 404:
         return errors.NotFound(f"there is nothing at {path}", value=path, remedy="use a path that /openapi.json lists")
     if status == 405:

@@ -54,7 +54,7 @@ class SourceFields(RequestModel):
     encoding: str = Field("utf-8", description="What the file's bytes are encoded in.", min_length=1, max_length=40)
 
     def refuse_unclear(self) -> None:
-        """Raises InvalidField unless the file is given in exactly one form."""
+        """Raise InvalidField unless the file is given in exactly one form."""
         if (self.original is None) == (self.original_b64 is None):
             is_missing, forms = self.original is None, list(FORMS)
             what = (
@@ -145,7 +145,7 @@ class NativeRequest(EditOptions, EditTexts):
         return call
 
     def refuse_in_batch(self) -> None:
-        """Raises UnsupportedParameter or InvalidField if this can't be an edit of a batch."""
+        """Raise UnsupportedParameter or InvalidField if this can't be an edit of a batch."""
         if "stream" in self.model_fields_set:
             remedy = "leave `stream` out, or send the edit alone to /v1/apply"
             raise UnsupportedParameter("the answer to a batch can't be streamed", value="stream", remedy=remedy)

@@ -210,7 +210,7 @@ def share_deadline(requests: Sequence[ApplyRequest], default_s: float, longest_s
 
 
 def refuse_same_paths(paths: Sequence[str | None]) -> None:
-    """Raises InvalidField if there is no file, or a file is named twice."""
+    """Raise InvalidField if there is no file, or a file is named twice."""
     if not paths:
         raise InvalidField("The batch holds no edit.", value=[], limit="1 or more", remedy="Send `edits` or a `patch`.")
     named = [path for path in paths if path is not None]

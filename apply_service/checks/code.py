@@ -117,7 +117,7 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
     may_be_lost = any(original[row].strip() and row not in said for row in changes.removed)
     doubled = {line for row in changes.added if counts[line := merged[row].strip()] > 1 and line}
     if not may_be_lost and not doubled:
-        return []  # so it is for most edits: nothing is parsed
+        return []  # most edits end here, so nothing is parsed
     before, after = (find_symbols(text, answer.language) for text in (answer.original, answer.merged))
     found = list(_find_lost(answer, edit, _gone(before, after) if may_be_lost else ()))
     found += _find_doubled(answer, doubled, before, after)

@@ -223,7 +223,7 @@ def _fill(descriptor: int, text: str) -> None:
 
 @contextlib.contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Turn the system's errors into ours."""
+    """Turn the system's errors into FileNotWritable."""
     try:
         yield
     except OSError as error:

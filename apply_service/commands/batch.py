@@ -132,7 +132,7 @@ def _read_batch(arguments: Namespace, max_bytes: int) -> Json:
 
 
 def _refuse_contents(part: Json) -> None:
-    """Raises UnsupportedParameter for fields that only a request to a server may have."""
+    """Raise UnsupportedParameter for fields that only a request to a server may have."""
     if given := sorted({"original", "original_b64", "files"} & part.keys()):
         message = f"{', '.join(given)} would have no effect, because the files are read from disk."
         remedy = f"Leave out {', '.join(given)}, or send the batch to a server by HTTP."

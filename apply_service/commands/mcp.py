@@ -103,7 +103,7 @@ def model_service(settings: Settings, *, asks_model: bool = True) -> Iterator[Se
     def load() -> None:
         try:
             runtime.load(settings.model)
-            gc.freeze()  # as in `serve`
+            gc.freeze()  # else collecting torch's objects would stop every thread
         except ApplyError as error:  # every edit that needs the model will raise this error, too
             print_error(error)
 
@@ -239,7 +239,7 @@ def http_app(server: Server[Any], host: str, settings: Settings, keys: KeyHolder
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         host=host,
-        max_request_body_size=sys.maxsize,  # `small` refuses earlier, and says why
+        max_request_body_size=sys.maxsize,  # `small` refuses a large message before, and says why
         max_sessions=MAX_SESSIONS,
         session_idle_timeout=SESSION_IDLE_S,
     )

@@ -57,7 +57,7 @@ invalid only because of the server's limits."""
 
 # -- options that could have no effect ---------------------------------------------------------------------------------
 def refuse_unused(arguments: Namespace, settings: Settings) -> None:
-    """Raises UnsupportedParameter if an option would have no effect beside the others, and InvalidField if two options
+    """Raise UnsupportedParameter if an option would have no effect beside the others, and InvalidField if two options
     both want standard input."""
     has_batch, has_patch = arguments.batch is not None, arguments.patch is not None
     has_request, is_filter = arguments.request is not None, arguments.file == STANDARD_INPUT
@@ -85,14 +85,14 @@ def refuse_unused(arguments: Namespace, settings: Settings) -> None:
 
 
 def refuse_engine_options(arguments: Namespace, settings: Settings) -> None:
-    """Raises UnsupportedParameter for options of an engine if a server is asked."""
+    """Raise UnsupportedParameter for options of an engine if a server is asked."""
     if settings.server is not None:
         remedy = "Leave them out, or give them to `apply-service serve`."
         refuse_given(arguments, OF_THE_ENGINE, "The server has an engine of its own", remedy)
 
 
 def refuse_given(arguments: Namespace, names: Iterable[str], why: str, remedy: str) -> None:
-    """Raises UnsupportedParameter if one of these options was given."""
+    """Raise UnsupportedParameter if one of these options was given."""
     given = []
     for name in names:
         value = getattr(arguments, name)
@@ -134,7 +134,7 @@ def read_text(name: str, max_bytes: int) -> str:
 
 
 def refuse_binary(name: str, data: bytes) -> None:
-    """Raises BadEncoding for bytes that are not UTF-8 and that git would take for a binary file."""
+    """Raise BadEncoding for bytes that are not UTF-8 and that git would take for a binary file."""
     if b"\0" in data[:8000]:
         remedy = "Name a text file; of UTF-16 say so: --encoding utf-16."
         raise BadEncoding(f"{name} is a binary file, or UTF-16.", value=name, remedy=remedy)

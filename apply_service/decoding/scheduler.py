@@ -232,7 +232,7 @@ def share_rows(drafts: Sequence[Draft], pass_times: Mapping[int, float], max_row
     places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1
     values = chances[owners] ** places
     order = np.argsort(-values, kind="stable")[:n_rows]
-    expected = n_own + np.concatenate([[0.0], np.cumsum(values[order])])  # [n]: with the n best draft tokens
+    expected = n_own + np.concatenate([[0.0], np.cumsum(values[order])])  # [n]: tokens with the n best drafted
     room = {size: min(len(order), size - n_own) for size in sorted(pass_times) if n_own <= size <= max_rows}
     # If no size fits, all rows are used.
     n_shared = len(order) if not room else room[max(room, key=lambda size: expected[room[size]] / pass_times[size])]

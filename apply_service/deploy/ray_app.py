@@ -48,7 +48,7 @@ class Server:
         return create_app(self._service, self._settings)
 
     def check_health(self) -> None:
-        """Raises NotReady if the replica is broken.  Ray calls this method, and replaces a broken replica."""
+        """Raise NotReady if the replica is broken.  Ray calls this method, and replaces a broken replica."""
         if not self._service.is_alive:
             raise NotReady("the thread that runs the models has ended", remedy="start another replica in its place")
 

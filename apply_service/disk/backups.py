@@ -244,7 +244,7 @@ class BackupStore:
         return entry
 
     def _refuse_own(self, source: SourceFile) -> None:
-        """Raises OutsideRoots if the file lies in the state folder."""
+        """Raise OutsideRoots if the file lies in the state folder."""
         if lies_in(source.target, self._state):
             message = f"{source.path} belongs to apply-service's own data and is never edited."
             raise OutsideRoots(message, value=str(source.target), remedy="Name another file.")
@@ -255,7 +255,7 @@ def _nearest_folder(target: Path) -> Path:
 
 
 def _refuse_doubles(sources: Sequence[SourceFile]) -> None:
-    """Raises InvalidField if two paths name the same file: the paths are equal, or the system gives both the same file
+    """Raise InvalidField if two paths name the same file: the paths are equal, or the system gives both the same file
     number."""
     names: dict[object, Path] = {}
     for source in sources:

@@ -88,7 +88,7 @@ def _keeps_bytes(data: bytes, name: str) -> bool:
 
 
 def refuse_new_characters(encoding: FileEncoding, original: str, merged: str) -> None:
-    """Raises BadEncoding if the encoding is a guess and the merged text has a non-ASCII character that the file did not
+    """Raise BadEncoding if the encoding is a guess and the merged text has a non-ASCII character that the file did not
     have.  The file's true encoding may write this character as other bytes."""
     new = sorted(one for one in set(merged) - set(original) if not one.isascii())
     if encoding.is_guess and new:

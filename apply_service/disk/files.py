@@ -202,7 +202,7 @@ def temporary_beside(target: Path, number: str) -> Path:
 
 
 def refuse_read_only(source: SourceFile) -> None:
-    """Raises FileNotWritable if this user may not write the file, or it is marked as read-only.  The mark stops root
+    """Raise FileNotWritable if this user may not write the file, or it is marked as read-only.  The mark stops root
     too."""
     if source.mode is not None and not (source.mode & 0o222 and os.access(source.target, os.W_OK)):
         remedy = "Make it writable, or on the command line add --force."
@@ -287,7 +287,7 @@ def make_folder(source: SourceFile) -> None:
 
 
 def refuse_if_changed(source: SourceFile) -> None:
-    """Raises FileChanged unless the file is as it was read."""
+    """Raise FileChanged unless the file is as it was read."""
     try:
         now = read_source(source.path, needs_folder=False, max_bytes=len(source.data))
     except TooLarge as error:
@@ -346,7 +346,7 @@ def sha256_of(data: bytes) -> str:
 
 @contextlib.contextmanager
 def _writing(source: SourceFile) -> Iterator[None]:
-    """Turn the system's errors into ours."""
+    """Turn the system's errors into FileChanged or FileNotWritable."""
     try:
         yield
     except FileExistsError as error:

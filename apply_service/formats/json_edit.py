@@ -1,4 +1,4 @@
-"""Reads JSON edits, as agents send them to edit tools: `{"old_string": ..., "new_string": ...}` in many spellings.
+"""Reads JSON edits, as agents send them to edit tools: `{"old_string": ..., "new_string": ...}` under many names.
 
 The JSON is one object, a list of objects, or an object with a list under `edits`.  A tool call may stand around it.
 
@@ -37,8 +37,7 @@ PAIRS = (
     ("old_content", "new_content"),
     ("search", "replace"),
 )
-"""The names of old and new text, in the spellings of the tools.  The names of the last pair also stand for other
-things."""
+"""The names that tools give to old and new text.  The names of the last pair also stand for other things."""
 ALL = ("replace_all", "replaceAll", "allow_multiple")
 CREATED, LINE = "file_text", "insert_line"
 """Fields of a tool's commands: `create` holds the text of a new file, and `insert` holds the line below which text

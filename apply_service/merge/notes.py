@@ -1,8 +1,8 @@
 """Finds lines of a snippet with a doubtful role: comments that may be markers, and markers that may be code.
 
-`markers` decides a line's role by its own text.  This module compares the line with the file.  A new comment may be a
-marker in other words (`// (handlers as before)`, `/* imports */`); the merger then reads it both ways.  A note may be a
-line of the file.  Blank lines at the snippet's edges may belong to the file.  The last two cases are reasons for doubt.
+`markers` decides a line's role by its own text.  This module compares the line with the file.  A *note* is a new
+comment that may be a marker in other words (`// (handlers as before)`, `/* imports */`); the merger reads it both ways.
+A marker that may be a line of the file is a reason for doubt, and so are blank lines at the snippet's edges.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KINDS = ("enclosed", "phrased", "bare")
 MAX_BARE = 6
 """A bare note has at most this many words."""
 MIN_NOTE = 12
-"""A note is compared with the file's lines only if it has at least this many characters."""
+"""A comment about the edit is compared with the file's lines only if it has at least this many characters."""
 MIN_LIKENESS = 80.0
 MAX_HEAD = 3
 """An opening fence is looked for in this many first lines."""
@@ -28,7 +28,7 @@ _SEPARATORS = (Role.MARKER, Role.HINT, Role.FENCE, Role.BLANK)
 
 
 def find_notes(update: Sequence[str], roles: Sequence[Role], known: Collection[str]) -> dict[int, str]:
-    """Return the kind of each update line that may be a note.  `known`: the lines of the file, stripped."""
+    """Return the kind of each note, by its update line.  `known`: the lines of the file, stripped."""
     found: dict[int, str] = {}
     for i, line in enumerate(update):
         comment = strip_comment(line)

@@ -478,9 +478,9 @@ class Rows:
             open_at.append((indent, i, b))
 
     def _hold_ends(self) -> None:
-        """Match the last line of each definition that is shown whole to the end of the definition in the file, so that
-        the rest of the latter is removed.  A definition that contains others does not count, because it may leave some
-        out."""
+        """Match the last line of each definition that is shown whole to the end of the file's definition, so that the
+        rest of the file's definition is removed.  A definition that contains others does not count, because it may
+        leave some out."""
         original, addresses = self._reading.original, self._reading.addresses
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)

@@ -368,9 +368,9 @@ def _written_out(original: str, own: Bracket, parts: Sequence[ListEntry | None],
 
 
 def _is_told(known: Sequence[ListEntry], parts: Sequence[ListEntry | None]) -> bool:
-    """Tell whether each new child is another than its siblings of the same tag, and no new form of one.
+    """Tell whether each new child is surely a further one, and not a new form of one that the file has.
 
-    An attribute tells it from them, the rest of its text is another one too, and it stands as deep.
+    Its telling attribute and the rest of its text must be new; its tag and the white space before it must not be.
     """
     names, leads = {entry.name for entry in known}, {entry.lead for entry in known}
     new = [part for part in parts if part is not None and part.name not in names]

@@ -409,8 +409,8 @@ def _at_margin(text: str, old: str, new: str) -> str:
 
 
 def few_twins(twins: Sequence[Twin]) -> list[Merge]:
-    """Return the merges of the other places, those with the most similar new and replaced lines first; none if there
-    are too many places."""
+    """Return the merges of the other places, those with the most similar new and replaced lines first.  If there are
+    many, only the most similar count; none if these are too many."""
     known = sorted((twin.ops for twin in twins if twin.ops is not None), key=_how_like, reverse=True)
     if len(twins) >= MAX_PLACES:
         known = [ops for ops in known if _how_like(ops) > _how_like(known[0]) - AS_LIKE]

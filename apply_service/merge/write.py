@@ -39,10 +39,10 @@ from apply_service.types import LineOp, Merge
 DATA = ("toml", "ini", "yaml", "json", "jsonc")
 """Languages of files whose entries may stand in any order."""
 MAX_LEFT_OUT = 40
-"""A snippet may leave out at most this many lines with a definition, without a marker and without causing a doubt."""
+"""If a block leaves out more lines than this, and a definition is among them, that causes a doubt."""
 SHORTENED = "the snippet shortens a line; the file's own line is kept"
 MIN_MOVED = 0.8
-"""Lines count as moved only if their total `substance` is at least this."""
+"""Lines count as moved only if their total `substance` is more than this."""
 
 
 @dataclass(slots=True)

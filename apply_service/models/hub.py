@@ -199,7 +199,7 @@ def first_line(error: Exception) -> str:
 
 
 def _not_found(name: str, error: Exception) -> ApplyError:
-    """Return our error for an error of the client library."""
+    """Return the ApplyError for an error of the client library."""
     library = client()
     if isinstance(error, library.errors.HfHubHTTPError) and error.response.status_code < 500:
         return _unknown(name, f"The hub has no such model, or does not give it to you: {first_line(error)}")

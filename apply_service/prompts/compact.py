@@ -88,7 +88,7 @@ class Compact:
 
     @classmethod
     def from_directory(cls, directory: Path) -> Compact:
-        """Raises ModelNotLoadable if `tokenizer.json` is missing or lacks the format's control tokens."""
+        """Raise ModelNotLoadable if `tokenizer.json` is missing or lacks the format's control tokens."""
         return cls(LineVocabulary.from_file(directory / "tokenizer.json"))
 
     def encode_prompt(self, job: EditJob) -> list[int]:

@@ -84,7 +84,7 @@ class RemoteTarget:
 
 
 def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
-    """Raises UnsupportedParameter if a remote model, or this server, can't obey a field of the request."""
+    """Raise UnsupportedParameter if a remote model, or this server, can't obey a field of the request."""
     if request.drafter is not None:
         message = "`drafter` can't be used with a remote model: its own server decides whether it drafts"
         raise UnsupportedParameter(message, value=request.drafter, remedy="leave `drafter` out")

@@ -98,13 +98,13 @@ class OpenReply:
 
     @cached_property
     def orders(self) -> list[str]:
-        """The orders after the edit."""
+        """The orders (sentences that ask for a change) after the edit."""
         return orders_behind(self.reply)
 
     def named_files(self, known: Collection[str]) -> tuple[str, ...]:
         """Return the files that the edit in the reply's format names."""
         found = self.speaker.paths
-        # If a snippet has the marks of another format that could be read, its fences count without further proof.
+        # Unless the reply has a diff's header too, a snippet's fence counts only if its name is sure or known.
         if self.speaker.is_snippet and any(one.is_snippet for one in self.formats.values() if one.has_marks):
             fences = [fence for fence in self.reply.fences if fence.path]
             is_known = match_files((fence.path or "" for fence in fences), known)

@@ -29,7 +29,7 @@ from apply_service.serving.child import End
 from apply_service.serving.template import Fork
 
 HEAVY_BYTES = 1_000_000
-"""A process that was sent more than this is not used again, because it keeps hundreds of megabytes."""
+"""A process that was sent this much is not used again, because it keeps hundreds of megabytes."""
 ALIVE_LIMIT_S = 1.0
 """How long an idle process may take to say that it is alive."""
 SILENCE_LIMIT_S = 10.0

@@ -19,8 +19,8 @@ from rapidfuzz.distance import Indel, Postfix, Prefix
 from apply_service.types import Position, TextEdit, TextRange, Utf8Columns
 
 MAX_CELLS = 500_000_000
-"""A stretch is aligned in one go if the product of its line counts is at most this; each unit takes a bit (60 MB in
-all). A larger stretch without anchors is replaced as a whole."""
+"""A stretch is aligned in one go if the product of its line counts is at most this (a bit each, 60 MB in all).  A
+larger stretch without anchors is replaced as a whole."""
 CONTEXT_LINES = 3
 NO_NEWLINE = "\\ No newline at end of file"
 PLAIN_MODE = "100644"

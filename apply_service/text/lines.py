@@ -60,7 +60,7 @@ _ARM = re.compile(
     r"(?P<pattern>[^\s()]+)\)$|(?P<element><(?:a|dd|dt|img|input|li|link|meta|option|script|td|th|tr)\b.*>)$|"
     r"-\s+(?:[\w.-]+:\s+)?(?P<item>[^@=<>~^:]+))"
 )
-"""A branch of a choice, an element with similar elements beside it, or a list entry without its version."""
+"""Matches a branch of a choice, an element that often has siblings, or a list entry.  A group tells it from others."""
 MAX_SHARED = 2 / 3
 """Two different branches have at most this share of the shorter one's words in common."""
 _ARM_WORD = re.compile(r"\w+")

@@ -1,7 +1,7 @@
 """Tells the role of each line of a lazy snippet: content, blank, or something that is not part of the file.
 
-Lines of the last kind are markers ("... existing code ..."), fences, a line naming the file, placement hints and
-deletion notes, in the spellings that models use.  A line is judged by its own text and its neighbours; a line that
+Lines of the last kind are markers ("... existing code ..."), fences, a line naming the file, placement hints ("add
+below load()") and deletion notes ("removed: load()").  A line is judged by its own text and its neighbours; a line that
 looks like a marker is looked up in the file.  Nothing is placed here.  This is the first step of the merge.
 """
 
@@ -18,7 +18,7 @@ from apply_service.text.fences import find_fences
 from apply_service.text.lines import header_name, indent_of, is_closer
 
 MAX_NOTE_LENGTH = 240
-"""A marker, hint or note has at most this many characters."""
+"""A marker, a hint or another comment about the edit has at most this many characters."""
 MAX_PLACES = 200
 """At most this many places in the file of a marker-like line are looked at."""
 
@@ -367,7 +367,7 @@ def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, li
     outside = {i: lines[i].strip() for i in solid if i not in inside}
     is_whole = bool(pairs) and pairs[-1].closing < len(lines)
     if outside and is_whole and all(t not in known and reads_as_english(t) and is_order(t) for t in outside.values()):
-        # Each line outside is an order about the code in the fence below it.
+        # Each line outside orders a change with the code in the fence below it.
         for i in {i for fence in pairs for i in (fence.opening, fence.closing)}:
             roles[i] = Role.FENCE
         for i in outside:

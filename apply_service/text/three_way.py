@@ -87,8 +87,8 @@ def _past_blanks(base: Sequence[str], at: int) -> int:
 def _belongs(change: ChangedLines, low: int, ends: tuple[int, int], *, is_insertion: bool) -> bool:
     """Tell whether a change belongs to the stretch from row `low` on.
 
-    `ends`: the last row at which such a change begins, and the last row if this change or the change before only
-    inserts, because the order of two insertions is not known.
+    `ends`: the last row at which such a change may begin.  The second number holds if this change or the one before
+    only inserts, because the order of two insertions is not known.
     """
     end = ends[1] if is_insertion or change.a0 == change.a1 else ends[0]
     return change.a0 == low or change.a0 <= end

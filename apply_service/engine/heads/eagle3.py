@@ -57,7 +57,7 @@ class Eagle3(RecurrentHead):
             None if inner == width else torch.nn.Embedding(sizes.vocab_size, inner)
         )
         self.norms_first = bool(config.get("norm_before_residual"))
-        self._rotary = [LlamaRotaryEmbedding(sizes)]  # the list keeps it in float32, without weights
+        self._rotary = [LlamaRotaryEmbedding(sizes)]  # inside a list it is no part of this module, and stays in float32
         self.mask_hidden: torch.nn.Parameter | None = None
         masks = [config[key] for key in MASK_KEYS if config.get(key) is not None]
         if config.get("parallel_drafting") or masks:
