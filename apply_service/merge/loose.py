@@ -327,7 +327,8 @@ def balanced_end(original: Sequence[str], start: int, end: int, taken: Sequence[
 
 
 def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mapping[int, int]) -> int | None:
-    """Return how many lines below line j are left of the scope that the block shows from its header to its end."""
+    """Return how many lines below line j are left of the scope that the block shows from its header to its end; None if
+    the block shows no such scope."""
     block, texts = reading.snippet.blocks[b], reading.block_texts(b)
     last = indent_of(texts[-1])
     above = next((n for n in range(len(texts) - 2, -1, -1) if texts[n].strip() and indent_of(texts[n]) < last), -1)

@@ -146,7 +146,7 @@ class Role(StrEnum):
     HINT = "hint"
     DELETION = "deletion"
     ELSEWHERE = "elsewhere"
-    """The line belongs to a directive, and not to a block."""
+    """The line belongs to no block: it is part of a directive, or a blank line between parts for different places."""
     ASIDE = "aside"
     """A hint or remark on its own line inside a block.  It is not a part of the file, and does not stand for left-out
     lines either."""
