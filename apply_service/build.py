@@ -266,8 +266,13 @@ def _wait_asleep() -> None:
 
 
 def load_anew(name: str, settings: Settings) -> LoadedModel:
-    """Return the model in the torch engine, with its self-test on this machine, measured now."""
-    return _load(_source(name, settings), settings, None, is_fresh=True)
+    """Return the model in the torch engine, with its self-test on this machine, measured now.  Raises what
+    `load_target` raises."""
+    from apply_service.prompts.by_model import open_prompt_format
+
+    loaded = _load(_source(name, settings), settings, head_of(settings.drafter), is_fresh=True)
+    open_prompt_format(str(loaded.directory))
+    return loaded
 
 
 def _source(name: str, settings: Settings) -> str:

@@ -31,6 +31,7 @@ from apply_service.engine.heads.base import read_config, read_text
 from apply_service.engine.heads.eagle3 import LAYER_KEY, Eagle3
 from apply_service.engine.heads.medusa import Medusa
 from apply_service.engine.torch_local import TorchEngine
+from apply_service.engine.weights import dtype_of
 from apply_service.errors import ApplyError, FileNotReadable
 from training.batch import Array, Batch
 from training.checkpoint import Progress
@@ -42,6 +43,8 @@ KINDS = ("medusa", "eagle3", "p-eagle")
 DEPTH_SHARE = 0.8
 """Weight of a depth's loss against that of the depth before it."""
 DRAFT_VOCABULARY = 16_384
+PROMPT = 0.5
+"""Weight of a prompt's token.  The model reads it anyway, and code in a prompt teaches as code in an answer does."""
 
 
 class Learnt(NamedTuple):
@@ -103,12 +106,14 @@ class LearningHead:
         """`known`: the model's ids that the head may draft, rising."""
         from transformers import AutoModelForCausalLM
 
-        dtype = torch.bfloat16 if device == "cuda" else torch.float32
+        sizes = read_config(folder, kind)
+        dtype = dtype_of("auto", torch.device(device), matrix=(sizes["hidden_size"], sizes["intermediate_size"]))
         model = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, attn_implementation=register(), use_safetensors=True
         )
         engine = TorchEngine(model.eval().requires_grad_(False).to(device), name=kind, buckets=(4,), kv_cache_bytes=0)
         self.depth, self.engine, self.device = depth, engine, device
+        self.is_narrow = dtype == torch.bfloat16
         self.config = config_of(model.config.get_text_config(), kind, len(known), depth)
         self.known: torch.Tensor | None = None
         self.head: Medusa | Eagle3
@@ -212,7 +217,8 @@ class HeadTrainer(PieceTrainer):
         self.network = network
 
     def parts(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
-        for text in texts_of(batch):
+        for ids, weights in texts_of(batch):
+            text = (ids, np.where(weights == 0, np.float32(PROMPT), weights))
             losses = [
                 DEPTH_SHARE**depth * (F.cross_entropy(one.logits, one.wanted, reduction="none") * one.weights).sum()
                 for depth, one in enumerate(self.learn(text))
@@ -223,7 +229,7 @@ class HeadTrainer(PieceTrainer):
         """Yield what a text teaches at each depth, logits in float32."""
         network = self.network
         ids, weights = (torch.from_numpy(part).to(network.device) for part in text)
-        with torch.autocast(network.device, torch.bfloat16, enabled=network.device == "cuda"):
+        with torch.autocast(network.device, torch.bfloat16, enabled=network.is_narrow):
             for one in network.learn(ids, weights):
                 yield one._replace(logits=one.logits.float())
 

@@ -11,6 +11,7 @@ from apply_service import build
 from apply_service.cli import main
 from apply_service.commands import doctor
 from apply_service.errors import ModelNotLoadable
+from tests.engine.tiny_models import save_tiny
 
 
 class Found(NamedTuple):
@@ -97,3 +98,26 @@ def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsysbinary
     code, findings = run(capsysbinary)
     assert code == 4
     assert findings["no-such-package"] == (False, "not installed")
+
+
+@pytest.mark.parametrize(
+    ("removed", "environment", "says"),
+    [("tokenizer.json", {}, "tokenizer"), ("", {"DRAFTER": "merged_edit+medusa", "DRAFT_HEAD": "head"}, "medusa")],
+)
+def test_what_serve_would_refuse_is_no_ok(
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    tmp_path: Path,
+    removed: str,
+    environment: dict[str, str],
+    says: str,
+) -> None:
+    model = save_tiny(tmp_path / "model")
+    (model / removed).unlink() if removed else (tmp_path / "head").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for name, value in ({"MODEL": str(model), "WINDOW": "7"} | environment).items():
+        monkeypatch.setenv(f"APPLY_SERVICE_{name}", value)
+    code, findings = run(capsysbinary)
+    assert code == 4
+    assert findings["model"][0] is False
+    assert says in findings["model"][1]
