@@ -75,6 +75,9 @@ class RepairAnswer(AnswerPart):
     mended: list[str] = Field(description="The parts whose quotes were mended.")
     already_applied: bool = Field(description="Whether the file has all of it already.")
     source_sha256: str = Field(description="Hash of the file that the call fits.")
+    reasons: list[str] = Field(
+        description="What is in question: for each mended quote the lines of the file that were taken for it."
+    )
 
 
 class NativeAnswer(AnswerPart):

@@ -32,6 +32,8 @@ class RepairedCall:
     """The parts whose quotes were mended."""
     already_applied: bool
     source_sha256: str
+    reasons: tuple[str, ...]
+    """What is in question: for each mended quote the lines of the file that were taken for it."""
 
 
 def repair_call(request: ApplyRequest) -> RepairedCall:
@@ -62,7 +64,7 @@ def repair_call(request: ApplyRequest) -> RepairedCall:
     if update is None or not (fits or is_made or _does(replace(request, update=update), found.text)):
         message, remedy = "the file can't be quoted in this format", "send the whole file, or another format"
         raise NeedsMoreContext(message, remedy=remedy)
-    return RepairedCall(update, job.format, fits, mended, is_made, digest)
+    return RepairedCall(update, job.format, fits, mended, is_made, digest, found.reasons)
 
 
 def _does(request: ApplyRequest, wanted: str) -> bool:

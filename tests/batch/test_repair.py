@@ -32,6 +32,7 @@ def repair(update: str, original: str = FILE) -> object:
 def test_the_same_kind_of_call_fits(name: str) -> None:
     mended = repair_call(ApplyRequest(original=FILE, update=CALLS[name], path="a.py"))
     assert (mended.format, mended.fits, len(mended.mended)) == (name, False, 1)
+    assert any(OLD.strip() in reason for reason in mended.reasons)  # the line that was taken
     result = apply(mended.update)
     assert (result.format, result.merged_code, result.reasons) == (name, STRIPPED, ())
 
