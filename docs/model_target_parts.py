@@ -27,9 +27,12 @@ def _starts(run: Mapping[str, Any]) -> str:
         steps = (found[step] for step in ("ready", "first_edit", "second_edit"))
         rows.append((name, *(f"{step['clock_s']:.1f} s ({step['processor_s']:.1f} s)" for step in steps)))
         counts = ", ".join(map(str, found["buckets"]))
-        notes.append(f"{name} start: {found['determinism']} at {counts} rows, load average {found['load_average']:.1f}")
+        same = "the same bits" if found["determinism"] == "bitwise" else "bits that differ by rounding"
+        notes.append(
+            f"{name.capitalize()} start: {same} in passes of {counts} tokens, load average {found['load_average']:.1f}"
+        )
     head = ("start", "ready", "first edit", "second edit")
-    return f"{run['model']}, {run['dtype']}; {'; '.join(notes)}.\n\n" + table(head, rows)
+    return f"{run['model']}, {run['dtype']}. {'. '.join(notes)}.\n\n" + table(head, rows)
 
 
 def answers() -> str:
@@ -77,7 +80,10 @@ def _figure(value: float | None, form: str) -> str:
 
 def _about(run: Mapping[str, Any]) -> str:
     start = run["provenance"]
-    asked = {"whole": ", each asked for by its whole new file", "instruction": ", each asked for by its subject alone"}
+    asked = {
+        "whole": ", each asked for by sending the whole new file",
+        "instruction": ", each asked for by the subject of its commit alone",
+    }
     return (
         f"{run['model']}, {run['dtype']}: {run['n_edits']} edits of files of up to {run['max_chars']} characters"
         f"{asked.get(run.get('asked', ''), '')}; "
