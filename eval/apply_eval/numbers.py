@@ -120,11 +120,11 @@ MORE_COLUMNS: Mapping[str, Column] = {
         "share of samples that can be applied by confidence with at most 1% of them wrong",
     ),
     "applied": Column("applied", share, "share of scored samples at or above the confidence threshold"),
-    "applied_wrong": Column("applied wrong", share, "share of these that is wrong"),
+    "applied_wrong": Column("applied wrong", share, "share of the applied samples whose answer is wrong"),
     "alarm_recall": Column(
         "wrong flagged", share, "share of wrong answers with a finding or a confidence below the threshold"
     ),
-    "false_alarms": Column("right flagged", share, "share of right answers with one"),
+    "false_alarms": Column("right flagged", share, "share of right answers that have a finding"),
     "latency_p95_s": Column("p95", seconds, "95th percentile of the latency"),
     "latency_p99_s": Column("p99", seconds, "99th percentile of the latency"),
     "ttft_p50_s": Column("first text", seconds, "median time to the first text"),

@@ -66,9 +66,9 @@ def render_report(results: RunResults) -> str:
         command=shown_command(start["command"]) if "command" in start else "",
         verdicts=list(dict.fromkeys(verdict_sentence(found) for found in results.summary.values())),
         main=_columns(results, COLUMNS),
-        more=_columns(results, MORE_COLUMNS),
-        words=VERDICTS
-        | {x.heading: x.meaning for x in used_columns({**COLUMNS, **MORE_COLUMNS}, results.summary).values()},
+        more=_measures(results),
+        meanings={one.heading: one.meaning for one in MORE_COLUMNS.values()},
+        words=VERDICTS | {one.heading: one.meaning for one in used_columns(COLUMNS, results.summary).values()},
         chats=_chats(results),
         chat_notes=tell_counts(values["chats"]) if values.get("chats") else [],
         tables=list(tables(results)),
@@ -97,6 +97,13 @@ def _columns(results: RunResults, columns: Mapping[str, Column]) -> Table:
         for name, found in results.summary.items()
     ]
     return Table("", "", [column.heading for column in used.values()], rows)
+
+
+def _measures(results: RunResults) -> Table:
+    """A row a measure: there are too many for columns."""
+    used, found = used_columns(MORE_COLUMNS, results.summary), results.summary
+    rows = [(one.heading, [_cell(f, field, one.show) for f in found.values()]) for field, one in used.items()]
+    return Table("", "", list(found), rows)
 
 
 def _cell(found: Mapping[str, Any], field: str, show: Callable[[Any], str]) -> Cell:

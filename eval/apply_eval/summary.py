@@ -87,7 +87,7 @@ def _figures(cells: Mapping[str, RunRow], plain: Mapping[str, RunRow], options: 
     main, intervals = _main_figures(cells, plain, options)
     passes, more = _pass_figures([row for row in answered if row.is_decoded], options.seed)
     latency_s = _known(answered, "latency_s")
-    throughput = share_of(sum(_known(answered, "n_tokens")), sum(latency_s))
+    throughput = share_of(sum(_known(answered, "n_tokens")), sum(latency_s)) or None
     scores = ("same_but_blanks", "same_but_misquotes", "same_tree", "equivalent", "edit_similarity", "syntax_kept")
     return {
         **main,
