@@ -27,12 +27,13 @@ def _starts(run: Mapping[str, Any]) -> str:
         steps = (found[step] for step in ("ready", "first_edit", "second_edit"))
         rows.append((name, *(f"{step['clock_s']:.1f} s ({step['processor_s']:.1f} s)" for step in steps)))
         counts = ", ".join(map(str, found["buckets"]))
-        same = "the same bits" if found["determinism"] == "bitwise" else "bits that differ by rounding"
+        same = "equal in every bit" if found["determinism"] == "bitwise" else "equal up to rounding"
         notes.append(
-            f"{name.capitalize()} start: {same} in passes of {counts} tokens, load average {found['load_average']:.1f}"
+            f"{name.capitalize()} start: results {same} in passes of {counts} tokens; "
+            f"load average {found['load_average']:.1f}"
         )
     head = ("start", "ready", "first edit", "second edit")
-    return f"{run['model']}, {run['dtype']}. {'. '.join(notes)}.\n\n" + table(head, rows)
+    return f"{run['model']}, number format `{run['dtype']}`. {'. '.join(notes)}.\n\n" + table(head, rows)
 
 
 def answers() -> str:

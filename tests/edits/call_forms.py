@@ -125,7 +125,7 @@ FORMS = (
     Form("lines and text in one call", HASHLINE,
          hashed({"set_line": {"anchor": anchor(6), "new_text": NEW}},
                 {"replace": {"old_text": "import os", "new_text": "import os\nimport sys"}}), BOTH, format="hashline"),
-    Form("new lines with anchors", HASHLINE,
+    Form("new lines that begin with a number and hash", HASHLINE,
          hashed({"set_line": {"anchor": anchor(6), "new_text": f"{anchor(6)}|{NEW}"}}), format="hashline",
          is_doubted=True),
     Form("a hash that does not fit", HASHLINE, hashed({"set_line": {"anchor": "6:00", "new_text": NEW}}), None,
@@ -154,7 +154,7 @@ FORMS = (
     Form("`<function=>` with parameters", "Qwen3-Coder",
          f"<tool_call>\n<function=edit>\n<parameter=old_string>\n{OLD}\n</parameter>\n<parameter=new_string>\n{NEW}\n"
          "</parameter>\n</function>\n</tool_call>"),
-    Form("tags whose value holds such a tag", "any",
+    Form("tags with a closing tag in a value", "any",
          '<invoke name="Edit">\n<parameter name="old_string">import os</parameter>\n<parameter name="new_string">'
          'x = "</parameter>"</parameter>\n</invoke>', None, error="malformed_edit"),
     Form("write_file", "Cline, Claude Code", call("write_to_file", path="a.py", content=STRIPPED), format="whole_file"),
