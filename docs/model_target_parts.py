@@ -82,8 +82,8 @@ def _figure(value: float | None, form: str) -> str:
 def _about(run: Mapping[str, Any]) -> str:
     start = run["provenance"]
     asked = {
-        "whole": ", each asked for by sending the whole new file",
-        "instruction": ", each asked for by the subject of its commit alone",
+        "whole": ", each sent as the whole new file",
+        "instruction": ", each sent as an instruction alone: the subject line of its commit",
     }
     return (
         f"{run['model']}, {run['dtype']}: {run['n_edits']} edits of files of up to {run['max_chars']} characters"
