@@ -300,7 +300,11 @@ class Settings:
             )
             raise SettingsError(message, value=list(self.decides), limit=limit, remedy=remedy)
         _refuse_bad_folder(self.state_dir)
-        self._refuse_unserved_by_vllm()
+        if (self.engine == VLLM) != (self.vllm_url is not None):
+            message = "engine is vllm, but " if self.engine == VLLM else "vllm_url is set, but engine is not vllm"
+            message += "vllm_url is not set" if self.engine == VLLM else ""
+            limit = "--engine vllm --vllm-url http://HOST:PORT"
+            raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
         self._refuse_what_llama_cpp_lacks()
         is_foreign = self.engine == VLLM or self.model == EMBEDDED or self.model.startswith(REMOTE_PREFIX)
         if self.adapter is not None and is_foreign:
@@ -319,14 +323,6 @@ class Settings:
                 message = f"bad value for models: {entry!r}, its name is empty, or another model has it"
                 limit, remedy = "NAME or NAME=SOURCE, every NAME once", "give this model a name of its own: NAME=SOURCE"
                 raise SettingsError(message, value=entry, limit=limit, remedy=remedy)
-
-    def _refuse_unserved_by_vllm(self) -> None:
-        """Raises SettingsError unless the engine vLLM and its address are set together."""
-        if (self.engine == VLLM) != (self.vllm_url is not None):
-            message = "engine is vllm, but " if self.engine == VLLM else "vllm_url is set, but engine is not vllm"
-            message += "vllm_url is not set" if self.engine == VLLM else ""
-            limit = "--engine vllm --vllm-url http://HOST:PORT"
-            raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
 
     def _refuse_foreign_at_vllm(self) -> None:
         """Raises SettingsError if a model is named that a server of vLLM does not have."""

@@ -200,7 +200,14 @@ class Target:
             writings = [
                 Writing(self, stack.enter_context(open_decoding(job, request, self, drafter, deadline))) for job in jobs
             ]
-            yield from _written(writings, is_streamed=is_streamed)
+            while active := [writing for writing in writings if writing.decoding.finish_reason is None]:
+                steps = yield NextPass(tuple(writing.decoding for writing in active))
+                assert steps is not None, "the caller sends the result of the pass"
+                for writing, step in zip(active, steps, strict=True):
+                    if (text := writing.take(step)) and is_streamed:
+                        passes = writing.decoding.stats.pass_counts
+                        yield TokenEvent(text, tuple(passes[writing.n_reported :]))
+                        writing.n_reported = len(passes)
         for job, writing in zip(jobs, writings, strict=True):
             if self.recent is not None:
                 self.recent.keep(request.owner, job.path, writing.decoding.output_ids)
@@ -324,18 +331,6 @@ def open_scored(
         owner=request.owner,
         texts=texts,
     )
-
-
-def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[TokenEvent | NextPass, Steps]:
-    """Run passes until all writings have ended."""
-    while active := [writing for writing in writings if writing.decoding.finish_reason is None]:
-        steps = yield NextPass(tuple(writing.decoding for writing in active))
-        assert steps is not None, "the caller sends the result of the pass"
-        for writing, step in zip(active, steps, strict=True):
-            if (text := writing.take(step)) and is_streamed:
-                passes = writing.decoding.stats.pass_counts
-                yield TokenEvent(text, tuple(passes[writing.n_reported :]))
-                writing.n_reported = len(passes)
 
 
 class Writing:

@@ -352,7 +352,9 @@ def _writing(source: SourceFile) -> Iterator[None]:
     except FileExistsError as error:
         raise _changed(source) from error
     except OSError as error:
-        raise _unwritable(source, error.strerror or str(error)) from error
+        message = f"Cannot write {source.path}: {error.strerror or error}."
+        remedy = "Check that you may write the file and its folder."
+        raise FileNotWritable(message, value=str(source.path), remedy=remedy) from error
 
 
 def _umask() -> int:
@@ -360,14 +362,6 @@ def _umask() -> int:
         mask = os.umask(0o077)
         os.umask(mask)
     return mask
-
-
-def _unwritable(source: SourceFile, why: str) -> FileNotWritable:
-    return FileNotWritable(
-        f"Cannot write {source.path}: {why}.",
-        value=str(source.path),
-        remedy="Check that you may write the file and its folder.",
-    )
 
 
 def _changed(source: SourceFile) -> FileChanged:

@@ -202,7 +202,13 @@ def read_mark(line: str) -> Mark | None:
         return None
     text = line.rstrip()
     if text.startswith(("<old_text", "</old_text>", "</new_text>")):
-        return _read_tag(text)
+        if text == "</new_text>":
+            return Mark("close", TAG)
+        if text in ("</old_text>", "</old_text><new_text>"):
+            return Mark("divide", TAG)
+        name, _, rest = text.partition(" ")
+        is_whole = text == "<old_text>" or (name == "<old_text" and rest.endswith(">"))
+        return _opening(TAG, rest.rstrip(">").replace('"', "").strip()) if is_whole else None
     length = len(text) - len(text.lstrip(text[0]))
     if text[0] == "=":
         return Mark("divide", length) if length >= MIN_RUN and length == len(text) else None
@@ -230,16 +236,6 @@ def _read_word(words: str, sign: str) -> tuple[str, str]:
         word, _, hint = word.partition(glue)
         tail = f"{hint} {tail}"
     return word.upper() if sign in "<>" else word, tail
-
-
-def _read_tag(text: str) -> Mark | None:
-    if text == "</new_text>":
-        return Mark("close", TAG)
-    if text in ("</old_text>", "</old_text><new_text>"):
-        return Mark("divide", TAG)
-    name, _, rest = text.partition(" ")
-    is_whole = text == "<old_text>" or (name == "<old_text" and rest.endswith(">"))
-    return _opening(TAG, rest.rstrip(">").replace('"', "").strip()) if is_whole else None
 
 
 def _opening(length: int, tail: str) -> Mark | None:

@@ -108,7 +108,12 @@ class Rows:
         """For each changed line, how many lines of the file define the same name or set the same key."""
         self._changed_arms: set[int] = set()
         """New conditions above a body that the file has."""
-        self._known = self._headers()
+        self._known: dict[str, list[int]] = {}
+        """The original's definitions by name."""
+        for j in range(len(reading.original)):
+            name = self._opened(reading.original, j)
+            if name is not None:
+                self._known.setdefault(name, []).append(j)
         new = self._lines_of_new_definitions()
         self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
         self._keep_named()
@@ -265,15 +270,6 @@ class Rows:
         index = self._reading.index
         places = (index.places(head.strip() + end) for end in ("{", " {"))
         return [j for found in places for j in found if indent_of(index.lines[j]) == indent_of(text)]
-
-    def _headers(self) -> dict[str, list[int]]:
-        """Return the original's definitions by name."""
-        found: dict[str, list[int]] = {}
-        for j in range(len(self._reading.original)):
-            name = self._opened(self._reading.original, j)
-            if name is not None:
-                found.setdefault(name, []).append(j)
-        return found
 
     def _keep_named(self) -> None:
         """Keep a definition that a marker names between the lines shown above and below the marker."""

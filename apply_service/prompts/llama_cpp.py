@@ -69,7 +69,12 @@ class LlamaContent:
         lengths = np.fromiter((len(self._vocabulary.piece(token)) for token in ids), np.int64, len(ids))
         ends = np.concatenate([[0], np.cumsum(lengths)])
         if not text.isascii():
-            ends = _in_chars(text.encode(), ends)
+            # An offset inside a character becomes the offset of that character.
+            data = text.encode()
+            begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+            n_begun = np.concatenate([[0], np.cumsum(begins)])
+            places = np.minimum(ends, len(data))
+            ends = n_begun[places] - np.concatenate([~begins, [False]])[places]
         return Encoded(ids, np.minimum(ends, len(text)))
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -84,17 +89,6 @@ class LlamaContent:
             for token, piece in self._vocabulary.pieces().items()
             if piece not in added or not piece.strip() or len(piece) == 1
         }
-
-
-def _in_chars(data: bytes, places: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return byte offsets in UTF-8 as character offsets; an offset inside a character becomes the offset of that
-    character."""
-    begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
-    n_begun = np.concatenate([[0], np.cumsum(begins)])
-    places = np.minimum(places, len(data))
-    is_inside = np.concatenate([~begins, [False]])[places]
-    found: np.ndarray[Any, np.dtype[np.int64]] = n_begun[places] - is_inside
-    return found
 
 
 class LlamaChat:

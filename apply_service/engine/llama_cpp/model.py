@@ -111,23 +111,15 @@ class LlamaModel:
         self.n_vocab: int = library.llama_vocab_n_tokens(self._vocabulary)
         self.n_trained: int = library.llama_model_n_ctx_train(self.handle)
         self._pieces: dict[int, bytes] = {}
-        self._refuse_unsuited()
-        self.load_s = time.perf_counter() - started
-
-    def _refuse_unsuited(self) -> None:
-        """Raise ModelNotLoadable if wrong drafts can't be removed from the model's state, or if the model is not a
-        plain decoder."""
-        library = self.library
         why = ""
         if library.llama_model_is_recurrent(self.handle) or library.llama_model_is_hybrid(self.handle):
             why = "the model keeps a recurrent state, which this engine can't roll back after a wrong draft"
         elif library.llama_model_has_encoder(self.handle) or not library.llama_model_has_decoder(self.handle):
             why = "the model is no plain decoder"
         if why:
-            remedy = "use another model"
-            raise ModelNotLoadable(
-                why, value=str(self.path), limit="models whose only state is keys and values", remedy=remedy
-            )
+            limit = "models whose only state is keys and values"
+            raise ModelNotLoadable(why, value=str(path), limit=limit, remedy="use another model")
+        self.load_s = time.perf_counter() - started
 
     def metadata(self, key: str) -> str | None:
         """Return the value of a metadata key as text; None if the file lacks the key."""
