@@ -370,10 +370,8 @@ class Writing:
 
 def no_target(name: str) -> NoReturn:
     """Refuse to load a model: `Runtime.load` for requests that need none.  Raises UnsupportedParameter."""
-    message, remedy = (
-        "a `patch` is applied without a model, so no model or strategy can be set for it",
-        "use strategy exact, or send each file's edit in `edits`",
-    )
+    message = "a `patch` is applied without a model, so no model or strategy can be set for it"
+    remedy = "use strategy exact, or send each file's edit in `edits`"
     raise UnsupportedParameter(message, value=name, remedy=remedy)
 
 
@@ -381,10 +379,8 @@ def in_process(decider: Decider) -> Target:
     """Return the target, if its engine runs in this process.  Raises UnsupportedParameter if not."""
     if isinstance(decider, Target):
         return decider
-    message, limit = (
-        "the model runs on another server, so its engine can't be measured here",
-        "a model loaded in this process",
-    )
+    message = "the model runs on another server, so its engine can't be measured here"
+    limit = "a model loaded in this process"
     remedy = "name a model that this process loads: a folder or a Hugging Face id"
     raise UnsupportedParameter(message, value=decider.info.name, limit=limit, remedy=remedy)
 

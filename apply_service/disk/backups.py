@@ -261,10 +261,8 @@ def _refuse_doubles(sources: Sequence[SourceFile]) -> None:
             identities.append((number.st_dev, number.st_ino))
         for identity in identities:
             if identity in names:
-                message, remedy = (
-                    f"{names[identity]} and {source.path} are the same file.",
-                    "Combine their edits into one.",
-                )
+                message = f"{names[identity]} and {source.path} are the same file."
+                remedy = "Combine their edits into one."
                 raise InvalidField(message, value=[str(names[identity]), str(source.path)], remedy=remedy)
         names |= dict.fromkeys(identities, source.path)
 

@@ -154,10 +154,8 @@ def read_within(file: BinaryIO, name: str, max_bytes: int | None) -> bytes:
             return b"".join(parts)
         parts.append(part)
         n_bytes += len(part)
-    message, remedy = (
-        f"{name} is too large.",
-        "Send a part of it, or raise the limit: max_file_bytes (--max-file-bytes).",
-    )
+    message = f"{name} is too large."
+    remedy = "Send a part of it, or raise the limit: max_file_bytes (--max-file-bytes)."
     raise TooLarge(message, value=max(size, n_bytes), limit=max_bytes, remedy=remedy)
 
 

@@ -449,14 +449,33 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
 
 
 def _divided(block: SearchBlock, divider: int, lines: Sequence[str], file: FileLines) -> QuotedHunk:
-    """Return the block as a hunk, as if line `divider` divided it."""
-    start = divider + 1
+    """Return the block as a hunk, as if line `divider` divided it.  Escapes and line numbers are left out, unless the
+    file has the old text with them.
+
+    Raises MalformedEdit if the new text has a note of a line number.
+    """
+    start, stated = divider + 1, block.stated_line
     if lines[divider].rstrip() == "</old_text>":
         start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
         start += lines[start].strip() == "<new_text>"
-    old = list(enumerate(lines[block.start : divider], block.start))
-    new = list(enumerate(lines[start : block.closing], start))
-    return _read_sides(block, old, new, file)
+    old: Numbered = list(enumerate(lines[block.start : divider], block.start))
+    new: Numbered = list(enumerate(lines[start : block.closing], start))
+    texts = [text for _, text in old]
+    if not file.stands(texts, Likeness.TRAILING):
+        if (numbered := _without_numbers(old)) is not None:
+            old, stated = numbered[0], numbered[1] - 1
+            new = (_without_numbers(new) or (new, 0))[0]
+        old = [(at, _unescaped(text)) for at, text in old]
+    for _, text in new:
+        if _is_line_note(text) and text not in texts:
+            raise MalformedEdit(
+                f"{block.label}: the new text has a :start_line: line, which belongs above the old text",
+                value=text[:200],
+                remedy="move it there; if it is a line of the file itself, write \\:start_line:",
+            )
+    escaped = {text for _, text in old if text.startswith("\\")}
+    new = [(at, text if text in escaped else _unescaped(text)) for at, text in new]
+    return hunk_of_replacement(block.label, old, new, stated_line=stated)
 
 
 def _added_dividers(hunk: QuotedHunk) -> list[str]:
@@ -478,31 +497,6 @@ def _without_edge_dividers(hunk: QuotedHunk) -> QuotedHunk | None:
 def _is_divider(line: str) -> bool:
     mark = read_mark(line)
     return mark is not None and mark.kind == "divide"
-
-
-def _read_sides(block: SearchBlock, old: Numbered, new: Numbered, file: FileLines) -> QuotedHunk:
-    """Return the two sides as a hunk.  Escapes and line numbers are left out, unless the file has the old text with
-    them.
-
-    Raises MalformedEdit if the new text has a note of a line number.
-    """
-    stated = block.stated_line
-    texts = [text for _, text in old]
-    if not file.stands(texts, Likeness.TRAILING):
-        if (numbered := _without_numbers(old)) is not None:
-            old, stated = numbered[0], numbered[1] - 1
-            new = (_without_numbers(new) or (new, 0))[0]
-        old = [(at, _unescaped(text)) for at, text in old]
-    for _, text in new:
-        if _is_line_note(text) and text not in texts:
-            raise MalformedEdit(
-                f"{block.label}: the new text has a :start_line: line, which belongs above the old text",
-                value=text[:200],
-                remedy="move it there; if it is a line of the file itself, write \\:start_line:",
-            )
-    escaped = {text for _, text in old if text.startswith("\\")}
-    new = [(at, text if text in escaped else _unescaped(text)) for at, text in new]
-    return hunk_of_replacement(block.label, old, new, stated_line=stated)
 
 
 def _is_line_note(line: str) -> bool:

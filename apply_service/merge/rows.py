@@ -543,7 +543,9 @@ class Rows:
             # If the opener has another form, the closing line may have one too.  A closing line that the file lacks was
             # changed.
             found = self._with_other_ends(found, self._texts[closer], ends)
-        alone = not len(ends) and same_block and not self._knows_between(opener, closer)
+        between = (i for i in range(opener + 1, closer) if i in self.candidates)
+        is_empty = not any(self.candidates[i].is_exact and substance(self._texts[i].strip()) >= 0.4 for i in between)
+        alone = not len(ends) and same_block and is_empty
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
 
     def _with_other_ends(self, found: Candidates, text: str, ends: Columns) -> Candidates:
@@ -557,11 +559,6 @@ class Rows:
         closing = [end for end in ends.tolist() if end < len(lines) and (at is None or not is_branch(lines[end]))]
         others = {end for end in closing if lines[end].rstrip().rstrip(";,")[:at] == text[:at]}
         return found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
-
-    def _knows_between(self, opener: int, closer: int) -> bool:
-        """Tell whether some line between the two occurs in the file and has enough `substance`."""
-        lines = (i for i in range(opener + 1, closer) if i in self.candidates)
-        return any(self.candidates[i].is_exact and substance(self._texts[i].strip()) >= 0.4 for i in lines)
 
     @cached_property
     def _signposts(self) -> set[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
@@ -144,15 +145,9 @@ class LlamaChat:
         )
         environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
         environment.globals["raise_exception"] = refuse
-        environment.globals["strftime_now"] = _today
+        environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
         try:
             return environment.from_string(source)
         except TemplateError as error:
             message, remedy = f"the model's chat template can't be read: {error}", "use another model"
             raise ModelNotLoadable(message, value=type(error).__name__, remedy=remedy) from error
-
-
-def _today(form: str) -> str:
-    import datetime
-
-    return datetime.datetime.now().strftime(form)

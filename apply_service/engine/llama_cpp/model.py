@@ -150,20 +150,17 @@ class LlamaModel:
 
     def piece(self, token: int) -> bytes:
         """Return the bytes of a token; empty for a control token."""
-        if (known := self._pieces.get(token)) is None:
-            known = self._pieces[token] = self._read_piece(token)
-        return known
-
-    def _read_piece(self, token: int) -> bytes:
         if not 0 <= token < self.n_vocab:
             return b""
-        room = ctypes.create_string_buffer(256)
-        read = self.library.llama_token_to_piece
-        n_bytes = read(self._vocabulary, token, room, len(room), 0, False)
-        if n_bytes < 0:
-            room = ctypes.create_string_buffer(-n_bytes)
+        if (known := self._pieces.get(token)) is None:
+            room = ctypes.create_string_buffer(256)
+            read = self.library.llama_token_to_piece
             n_bytes = read(self._vocabulary, token, room, len(room), 0, False)
-        return room.raw[:n_bytes]
+            if n_bytes < 0:
+                room = ctypes.create_string_buffer(-n_bytes)
+                n_bytes = read(self._vocabulary, token, room, len(room), 0, False)
+            known = self._pieces[token] = room.raw[:n_bytes]
+        return known
 
     def pieces(self) -> Mapping[int, bytes]:
         """Return the bytes of every token."""
