@@ -162,22 +162,17 @@ def memory_of(path: Path, context: int | None = None) -> dict[str, float | int |
     weights = sum(file.stat().st_size for file in files)
     if not weights:
         return None
-    config = _config_of(path)
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        config = None
+    config = config.get("text_config", config) if isinstance(config, dict) else {}
     n_tokens = context or min(config.get("max_position_embeddings", CONTEXT_TOKENS), CONTEXT_TOKENS)
     slot = _slot_bytes(config)
     cache = None if slot is None else slot * n_tokens
     needed = (weights + (cache or 0)) * ROOM
     card = next((gib for gib in CARDS_GIB if needed <= gib * 2**30), None)
     return {"weights": weights, "kv_cache": cache, "context": n_tokens, "smallest_card_gib": card}
-
-
-def _config_of(path: Path) -> Mapping[str, Any]:
-    """Return the configuration in a model's folder; empty if there is none that can be read."""
-    try:
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return config.get("text_config", config) if isinstance(config, dict) else {}
 
 
 def _slot_bytes(config: Mapping[str, Any]) -> int | None:

@@ -150,7 +150,9 @@ class _Part:
         """Tell whether the lines that the block replaces there are as similar to its new lines as those that it
         replaces here."""
         moves = any(self.lines[j] != self.lines[k] for j, k in zip(self.held, there, strict=True))
-        if self.closes_only and moves and not self._replaces(there):
+        gaps = zip(pairwise(self.held), pairwise(there), strict=True)
+        replaces = any(any(map(str.strip, self.lines[a + 1 : b])) and c + 1 < d for (a, b), (c, d) in gaps)
+        if self.closes_only and moves and not replaces:
             return False  # a closing line tells nothing but its indentation
         for (a, b), (c, d), new in zip(pairwise(self.held), pairwise(there), self.new, strict=False):
             here, other = ("\n".join(filter(str.strip, self.lines[x + 1 : y])) for x, y in ((a, b), (c, d)))
@@ -163,11 +165,6 @@ class _Part:
             if new and fuzz.ratio(new, other) < (fuzz.ratio(new, here) - AS_LIKE if here else MIN_LIKE):
                 return False
         return self._defines_as_much(there)
-
-    def _replaces(self, there: Sequence[int]) -> bool:
-        """Tell whether the block replaces something between two held lines, both here and there."""
-        pairs = zip(pairwise(self.held), pairwise(there), strict=True)
-        return any(any(map(str.strip, self.lines[a + 1 : b])) and c + 1 < d for (a, b), (c, d) in pairs)
 
     def rigid_places(self) -> Iterator[int]:
         """Yield the lines of the file at which the block begins almost unchanged.
