@@ -103,7 +103,9 @@ class FoundBlocks(Recognised):
         self._blocks: Sequence[SearchBlock] = ()
         if self._has_marks:
             with suppress(MalformedEdit):
-                self._blocks = read_file_blocks(reply.lines, reply.file)
+                blocks = read_all_blocks(reply.lines, reply.file)
+                _refuse_broken(blocks)
+                self._blocks = blocks
         self.blocks = [FilePart(block.opening, block.closing, block.path) for block in self._blocks]
         self.mentions = [block.mention for block in self._blocks if block.mention]
         reply.claim(part[:2] for part in self.blocks)
@@ -266,16 +268,6 @@ class SearchBlock:
     """The file that the text above mentions, if no line names one outright."""
     error: MalformedEdit | None = None
     """Why the block can't be read.  `closing` is then the last line before the next block and its file's name."""
-
-
-def read_file_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
-    """Return the blocks of an update to this file.
-
-    Raises MalformedEdit if there is no block, or if a block can't be read.
-    """
-    blocks = read_all_blocks(lines, file)
-    _refuse_broken(blocks)
-    return blocks
 
 
 def _refuse_broken(blocks: Sequence[SearchBlock]) -> None:
