@@ -125,7 +125,6 @@ class Alignment:
                 after[stop] = max(after[stop], self._entry[group.row][group.column] + group.score)
 
     # -- forward -----------------------------------------------------------------------------------------------------
-
     def _moved(self, scores: Scores, row: Row) -> Scores:
         """Return the best score at each column before the row, after a move there from any column to its left."""
         if row.gap_before:
