@@ -240,23 +240,16 @@ def load_llama(name: str, settings: Settings) -> LlamaEngine:
     from apply_service.engine.llama_cpp.model import LlamaModel
 
     model = LlamaModel(Path(_source(name, settings)).expanduser(), device=settings.device)
+    wanted = os.environ.get("OMP_NUM_THREADS", "")  # as for torch
+    n_processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return LlamaEngine(
         model,
         name=name,
         window=settings.window,
-        n_threads=_n_threads(),
+        n_threads=int(wanted) if wanted.isdecimal() and int(wanted) else n_processors,
         kv_cache_bytes=settings.kv_cache_mb * 2**20,
         prefix_cache_bytes=settings.prefix_cache_mb * 2**20,
     )
-
-
-def _n_threads() -> int:
-    """Return how many threads run a pass: `OMP_NUM_THREADS` if it is set, as for torch, else one per processor of this
-    process."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    if wanted.isdecimal() and int(wanted):
-        return int(wanted)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _wait_asleep() -> None:

@@ -42,7 +42,14 @@ def has_current_folder() -> bool:
 def python_command(module: str, function: str = "main") -> list[str]:
     """Return the beginning of a command line that runs a function of one of our modules; the caller appends the
     arguments.  The command must be started with `clean_environment`."""
-    path = f"dict.fromkeys([*filter(os.path.isabs, sys.path), *{_additions()!r}])"
+    # What comes from the user: PYTHONPATH, the current folder, and the folder of the program that imports us.
+    given = [os.curdir, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    if (program := getattr(sys.modules.get("__main__"), "__file__", None)) is not None:
+        given.append(os.path.dirname(_real(program)))
+    foreign = {*map(_real, given), HOME}
+    # What the interpreter's own module path lacks: our own folder, and folders that the installation added.
+    own = [entry for entry in sys.path if os.path.isabs(entry) and {_real(entry), entry}.isdisjoint(foreign)]
+    path = f"dict.fromkeys([*filter(os.path.isabs, sys.path), *{[*own, HOME]!r}])"
     code = f"import os, sys; sys.path[:] = {path}; from {module} import {function}; sys.exit({function}())"
     return [sys.executable, "-P", "-c", code]
 
@@ -63,17 +70,6 @@ def find_program(name: str) -> str | None:
             if (found := shutil.which(os.path.join(folder, name + ending))) is not None:
                 return found
     return None
-
-
-def _additions() -> list[str]:
-    """Return the folders that the interpreter's own module path lacks: our own folder, and folders that the
-    installation added (some distributions' wrappers do).  Folders that come from the user are left out: PYTHONPATH, the
-    current folder, and the folder of the program that imports us."""
-    given = [os.curdir, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    if (program := getattr(sys.modules.get("__main__"), "__file__", None)) is not None:
-        given.append(os.path.dirname(_real(program)))
-    foreign = {*map(_real, given), HOME}
-    return [entry for entry in sys.path if os.path.isabs(entry) and {_real(entry), entry}.isdisjoint(foreign)] + [HOME]
 
 
 def _real(entry: str) -> str:

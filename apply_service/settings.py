@@ -294,13 +294,15 @@ class Settings:
         self._refuse_bad_models()
         if RECORD in self.decides and len(self.decides) > 1:
             message = "bad value for decides: record must stand alone, not beside kinds of edits"
-            limit, remedy = (
-                "record | certain,likely,guess,instruction",
-                "set decides to record, or leave record out of it",
-            )
+            limit = "record | certain,likely,guess,instruction"
+            remedy = "set decides to record, or leave record out of it"
             raise SettingsError(message, value=list(self.decides), limit=limit, remedy=remedy)
         _refuse_bad_folder(self.state_dir)
-        self._refuse_unserved_by_vllm()
+        if (self.engine == VLLM) != (self.vllm_url is not None):
+            message = "engine is vllm, but " if self.engine == VLLM else "vllm_url is set, but engine is not vllm"
+            message += "vllm_url is not set" if self.engine == VLLM else ""
+            limit = "--engine vllm --vllm-url http://HOST:PORT"
+            raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
         self._refuse_what_llama_cpp_lacks()
         is_foreign = self.engine == VLLM or self.model == EMBEDDED or self.model.startswith(REMOTE_PREFIX)
         if self.adapter is not None and is_foreign:
@@ -320,23 +322,13 @@ class Settings:
                 limit, remedy = "NAME or NAME=SOURCE, every NAME once", "give this model a name of its own: NAME=SOURCE"
                 raise SettingsError(message, value=entry, limit=limit, remedy=remedy)
 
-    def _refuse_unserved_by_vllm(self) -> None:
-        """Raise SettingsError unless the engine vLLM and its address are set together."""
-        if (self.engine == VLLM) != (self.vllm_url is not None):
-            message = "engine is vllm, but " if self.engine == VLLM else "vllm_url is set, but engine is not vllm"
-            message += "vllm_url is not set" if self.engine == VLLM else ""
-            limit = "--engine vllm --vllm-url http://HOST:PORT"
-            raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
-
     def _refuse_foreign_at_vllm(self) -> None:
         """Raise SettingsError if a model is named that a server of vLLM does not have."""
         names = [part for entry in (self.model, *self.models) for part in entry.split("=")]
         foreign = [name for name in names if name == EMBEDDED or name.startswith(REMOTE_PREFIX)]
         if self.engine == VLLM and foreign:
-            message, limit = (
-                f"engine is vllm, but its server does not serve {', '.join(foreign)}",
-                "the name that vLLM serves",
-            )
+            message = f"engine is vllm, but its server does not serve {', '.join(foreign)}"
+            limit = "the name that vLLM serves"
             raise SettingsError(
                 message, value=foreign, limit=limit, remedy="set model (--model) to a name that it serves"
             )
@@ -346,10 +338,8 @@ class Settings:
         folder, or if there is a folder but no head that reads it."""
         head = head_of(self.drafter)
         if head is not None and (self.engine in (VLLM, LLAMA_CPP) or self.model.startswith(REMOTE_PREFIX)):
-            message, limit = (
-                f"drafter is {self.drafter}, but {head} drafts in the engine of this process alone",
-                "torch",
-            )
+            message = f"drafter is {self.drafter}, but {head} drafts in the engine of this process alone"
+            limit = "torch"
             remedy = "name another drafter, or leave out engine and set model (--model) to a model that runs here"
             raise SettingsError(message, value=head, limit=limit, remedy=remedy)
         if (head in OWN_FILES) != (self.draft_head is not None):
@@ -490,10 +480,8 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        message, remedy = (
-            f"the configuration file cannot be read: {error}",
-            "correct the file, or name another with --config",
-        )
+        message = f"the configuration file cannot be read: {error}"
+        remedy = "correct the file, or name another with --config"
         raise SettingsError(message, value=str(path), remedy=remedy) from error
     refuse_unknown(table, str(path))
     for spec in setting_specs():

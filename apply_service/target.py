@@ -200,7 +200,14 @@ class Target:
             writings = [
                 Writing(self, stack.enter_context(open_decoding(job, request, self, drafter, deadline))) for job in jobs
             ]
-            yield from _written(writings, is_streamed=is_streamed)
+            while active := [writing for writing in writings if writing.decoding.finish_reason is None]:
+                steps = yield NextPass(tuple(writing.decoding for writing in active))
+                assert steps is not None, "the caller sends the result of the pass"
+                for writing, step in zip(active, steps, strict=True):
+                    if (text := writing.take(step)) and is_streamed:
+                        passes = writing.decoding.stats.pass_counts
+                        yield TokenEvent(text, tuple(passes[writing.n_reported :]))
+                        writing.n_reported = len(passes)
         for job, writing in zip(jobs, writings, strict=True):
             if self.recent is not None:
                 self.recent.keep(request.owner, job.path, writing.decoding.output_ids)
@@ -326,18 +333,6 @@ def open_scored(
     )
 
 
-def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[TokenEvent | NextPass, Steps]:
-    """Run passes until all writings have ended."""
-    while active := [writing for writing in writings if writing.decoding.finish_reason is None]:
-        steps = yield NextPass(tuple(writing.decoding for writing in active))
-        assert steps is not None, "the caller sends the result of the pass"
-        for writing, step in zip(active, steps, strict=True):
-            if (text := writing.take(step)) and is_streamed:
-                passes = writing.decoding.stats.pass_counts
-                yield TokenEvent(text, tuple(passes[writing.n_reported :]))
-                writing.n_reported = len(passes)
-
-
 class Writing:
     """One job being written."""
 
@@ -375,10 +370,8 @@ class Writing:
 
 def no_target(name: str) -> NoReturn:
     """Refuse to load a model: `Runtime.load` for requests that need none.  Raises UnsupportedParameter."""
-    message, remedy = (
-        "a `patch` is applied without a model, so no model or strategy can be set for it",
-        "use strategy exact, or send each file's edit in `edits`",
-    )
+    message = "a `patch` is applied without a model, so no model or strategy can be set for it"
+    remedy = "use strategy exact, or send each file's edit in `edits`"
     raise UnsupportedParameter(message, value=name, remedy=remedy)
 
 
@@ -386,10 +379,8 @@ def in_process(decider: Decider) -> Target:
     """Return the target, if its engine runs in this process.  Raises UnsupportedParameter if not."""
     if isinstance(decider, Target):
         return decider
-    message, limit = (
-        "the model runs on another server, so its engine can't be measured here",
-        "a model loaded in this process",
-    )
+    message = "the model runs on another server, so its engine can't be measured here"
+    limit = "a model loaded in this process"
     remedy = "name a model that this process loads: a folder or a Hugging Face id"
     raise UnsupportedParameter(message, value=decider.info.name, limit=limit, remedy=remedy)
 

@@ -34,7 +34,14 @@ def main() -> int:
     is_exact = result.merged_code == after
     print(f"  decided by: {result.strategy}; merged file as expected: {'yes' if is_exact else 'NO'}")
     record = EditRecord("demo", before, after, measure_edit(before, after), update=update, path="cart.py")
-    print(speed_line(measure(record, runtime)))
+    ours, *undrafted = measure(record, runtime)
+    plain = max(undrafted, key=lambda sample: sample.tok_s)
+    accepted, ratio = ours.accepted / ours.drafted, ours.tok_s / plain.tok_s
+    print(
+        f"\nthe same edit by the model, token by token: {ours.n_tokens} tokens in {ours.passes} passes, {accepted:.1%} "
+        f"of drafts accepted, {ours.tok_s:,.0f} tok/s: {ratio:.1f}x plain ({plain.tok_s:,.0f} tok/s, "
+        f"{label(plain.contender)}); {ours.n_chars:,} characters in {ours.end_to_end_s:.2f} s with the prompt's reading"
+    )
     return 0 if is_exact and all(verdict.severity != "error" for verdict in result.verdicts) else 1
 
 
@@ -46,18 +53,6 @@ def measure(record: EditRecord, runtime: Runtime) -> list[Sample]:
     names = (runtime.default_drafter, PLAIN_ENGINE, PLAIN_PEER)
     contenders = [open_contender(name, target, target.engine) for name in names]
     return list(take_turns(contenders, {"demo": [case]}, cap=undrafted_cap(PLAIN_TOKENS)))
-
-
-def speed_line(samples: list[Sample]) -> str:
-    """The first sample is ours, the others are undrafted."""
-    ours, *undrafted = samples
-    plain = max(undrafted, key=lambda sample: sample.tok_s)
-    accepted, ratio = ours.accepted / ours.drafted, ours.tok_s / plain.tok_s
-    return (
-        f"\nthe same edit by the model, token by token: {ours.n_tokens} tokens in {ours.passes} passes, {accepted:.1%} "
-        f"of drafts accepted, {ours.tok_s:,.0f} tok/s: {ratio:.1f}x plain ({plain.tok_s:,.0f} tok/s, "
-        f"{label(plain.contender)}); {ours.n_chars:,} characters in {ours.end_to_end_s:.2f} s with the prompt's reading"
-    )
 
 
 if __name__ == "__main__":

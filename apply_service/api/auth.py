@@ -97,10 +97,8 @@ class AuthMiddleware:
         is_named = len(origins) == 1 and not {"*", *origins}.isdisjoint(self._cors_origins)
         if origins and not is_own_page and not is_named:
             sent, limit = ", ".join(origins), list(self._cors_origins)
-            message, remedy = (
-                f"web pages from {sent} may not call the service",
-                f"to allow them, add {sent} to cors_origins",
-            )
+            message = f"web pages from {sent} may not call the service"
+            remedy = f"to allow them, add {sent} to cors_origins"
             raise OriginRefused(message, value=sent, limit=limit, remedy=remedy)
         if self._own_host is None or not hosts or server is None or not _is_loopback(server[0]):
             return

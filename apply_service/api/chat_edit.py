@@ -222,10 +222,8 @@ def read_tags(text: str, tags: TagSet) -> Tagged | None:
     if stray := STRAY.search(head) or STRAY.search(tail) or re.search("</instructions?>", tail):
         if tags is MORPH and (other := read_other_order(text)) is not None:
             return other
-        message, remedy = (
-            f"the tag {stray[0]} is out of place",
-            "send the instruction, the code and the update in this order",
-        )
+        message = f"the tag {stray[0]} is out of place"
+        remedy = "send the instruction, the code and the update in this order"
         raise NotAnEdit(message, value=stray[0], remedy=remedy)
     if tags.is_padded:
         code, update = (part.removeprefix("\n").removesuffix("\n") for part in (code, update))

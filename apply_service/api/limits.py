@@ -172,10 +172,8 @@ class LimitMiddleware:
 
 
 def _overloaded(who: str, n_requests: int, limit: int) -> Overloaded:
-    message, remedy = (
-        f"{who} as many requests in progress as it may",
-        "wait until one of them is answered, then try again",
-    )
+    message = f"{who} as many requests in progress as it may"
+    remedy = "wait until one of them is answered, then try again"
     return Overloaded(message, value=n_requests, limit=limit, remedy=remedy)
 
 

@@ -15,7 +15,7 @@ from apply_service.api.calls import HttpCall
 from apply_service.service import Service
 from apply_service.serving.ticket import Ticket
 from apply_service.settings import Settings
-from apply_service.types import ApplyResult, FinalEvent
+from apply_service.types import FinalEvent
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 1.0)
@@ -75,7 +75,11 @@ class Metrics:
             return
         result = ticket.terminal.result
         self._edits.labels(result.strategy, result.format).inc()
-        for stage, seconds in stage_seconds(result).items():
+        stages = {name.removesuffix("_s"): seconds for name, seconds in result.timings_s.items()}
+        if result.model is not None:  # parts of `decide`
+            of = result.stats
+            stages |= {"prefill": of.prefill_s, "decode": of.decode_s, "draft": of.draft_s}
+        for stage, seconds in stages.items():
             self._stages.labels(stage).observe(seconds)
         for verdict in result.verdicts:
             self._verdicts.labels(verdict.check, verdict.severity).inc()
@@ -97,12 +101,3 @@ class Metrics:
             self._rejections.observe(stats.rejections)
         self._passes.labels("prefill").inc(stats.prefill_passes)
         self._passes.labels("decode").inc(stats.passes)
-
-
-def stage_seconds(result: ApplyResult) -> dict[str, float]:
-    """Return the seconds of each stage of an edit; prefill, decode and draft are parts of `decide`."""
-    stages = {name.removesuffix("_s"): seconds for name, seconds in result.timings_s.items()}
-    if result.model is not None:
-        stats = result.stats
-        stages |= {"prefill": stats.prefill_s, "decode": stats.decode_s, "draft": stats.draft_s}
-    return stages

@@ -153,12 +153,17 @@ def find_outside_edit(answer: CheckInput) -> list[Verdict]:
     original occur twice.  An uncertain merge removes lines whose neighbours the update does not show.  An instruction
     is not checked, because the target writes freely there.
     """
-    edit, ops = EditLines(answer), answer.prediction.ops
+    edit = EditLines(answer)
     if not edit.is_given:
         return []
     changes = find_changes(answer.original, answer.merged)
     original, merged = answer.original.split("\n"), answer.merged.split("\n")
-    near = _shown_places(ops) if not edit.is_certain else set()
+    near: set[int] = set()  # lines of the original close to a line that the update shows, replaces or removes
+    position = 0
+    for op in () if edit.is_certain else answer.prediction.ops:
+        position = position if op.original_line is None else op.original_line
+        if op.kind != "keep":
+            near.update(range(position - REACH, position + REACH + 1))
     foreseen, present = Counter(answer.prediction.text.split("\n")), Counter(merged)
     lost = [
         number
@@ -177,17 +182,6 @@ def find_outside_edit(answer: CheckInput) -> list[Verdict]:
         "outside_edit", "warning", "the edit does not say that these lines are removed", unsaid, "original"
     )
     return found[:MAX_FINDINGS]
-
-
-def _shown_places(ops: Sequence[LineOp]) -> set[int]:
-    """Return the lines of the original close to a line that the update shows, replaces or removes."""
-    near: set[int] = set()
-    position = 0
-    for op in ops:
-        position = position if op.original_line is None else op.original_line
-        if op.kind != "keep":
-            near.update(range(position - REACH, position + REACH + 1))
-    return near
 
 
 def _new_and_repeated(answer: CheckInput, edit: EditLines, added: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -46,16 +46,6 @@ PLACES = frozenset(
 SAYS_WHERE = frozenset({Role.HINT, Role.DELETION, Role.ELSEWHERE, Role.ASIDE, Role.FILE_NAME})
 
 
-def _is_guess_about_code(job: EditJob) -> bool:
-    """Tell whether the edit is a snippet of code with a guessed place, and without an instruction that may name it."""
-    prediction, language = job.prediction, find_language(job.language)
-    if prediction.certainty is not Certainty.GUESS or prediction.determined:
-        return False
-    if job.format != "lazy_snippet" or job.instruction.strip():
-        return False
-    return language is not None and language.name not in NO_CODE
-
-
 def _has_part_of(file: Sequence[str], snippet: Sequence[str], lines: Sequence[str], reply: str) -> bool:
     """Tell whether the `lines` of a snippet share a line or a definition with the file, or whether words around the
     lines refer to the file.
@@ -79,7 +69,10 @@ def refuse_unrelated(job: EditJob, reply: str, found: Sequence[Verdict]) -> None
     Such a snippet shares no line, no definition and hardly a word with the file, and nothing says where it goes.
     `reply`: the whole update with its prose.  `found`: the findings of the checks about the guess.
     """
-    if not _is_guess_about_code(job):
+    prediction, language = job.prediction, find_language(job.language)
+    is_guess = prediction.certainty is Certainty.GUESS and not prediction.determined
+    is_snippet = job.format == "lazy_snippet" and not job.instruction.strip()  # an instruction may name the place
+    if not (is_guess and is_snippet) or language is None or language.name in NO_CODE:
         return
     file, snippet = job.original.split("\n"), job.update.split("\n")
     roles = classify(snippet, file, language=job.language, path=job.path)

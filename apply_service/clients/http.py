@@ -245,7 +245,10 @@ def decode_answer(answer: Json) -> ApplyResult:
         "spans": tuple(Span(**span) for span in answer["spans"]),
         "windows": tuple(LineRange(**lines) for lines in answer["windows"]),
         "readings": tuple(OtherReading(**reading) for reading in answer.get("readings", ())),
-        "failures": tuple(map(_decode_failure, answer.get("failures", ()))),
+        "failures": tuple(
+            Failure(**{**failure, "candidates": tuple(LikePlace(**place) for place in failure["candidates"])})
+            for failure in answer.get("failures", ())
+        ),
         "hunks": tuple(Hunk(**hunk) for hunk in answer["hunks"]),
         "stats": DecodeStats(**known, unknown=frozenset(counts.keys() - known.keys())),
         "timings_s": {name: s for name, s in timings_s.items() if name not in DECODE_TIMES},
@@ -275,11 +278,6 @@ def decode_error(body: Json) -> ApplyError:
     decoded.readings, decoded.failures = error.get("readings", []), error.get("failures", [])
     decoded.source_sha256 = error.get("source_sha256") or ""
     return decoded
-
-
-def _decode_failure(failure: Json) -> Failure:
-    places = tuple(LikePlace(**place) for place in failure["candidates"])
-    return Failure(**{**failure, "candidates": places})
 
 
 def _decode_verdicts(verdicts: list[Json]) -> tuple[Verdict, ...]:

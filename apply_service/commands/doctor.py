@@ -7,7 +7,7 @@ import platform
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
@@ -104,21 +104,13 @@ def _examine_model(settings: Settings) -> tuple[bool, str]:
     found = loaded.self_test
     seconds = time.perf_counter() - start
     divergence = "" if found.determinism == "bitwise" else f" (divergence rate {found.divergence:.4f})"
+    times = ", ".join(f"{n_rows} {1e3 * seconds:.3g}" for n_rows, seconds in sorted(found.pass_times.items()))
+    best = max(n_rows / seconds for n_rows, seconds in found.pass_times.items())
     return True, (
         f" loads in {loaded.number_format} and passes its self-test in {seconds:.1f} s; determinism: "
-        f"{found.determinism}{divergence}; {_speeds(found.pass_times, found.plain_s)}; attention "
+        f"{found.determinism}{divergence}; milliseconds of a pass by its rows: {times}; at most "
+        f"{1 / found.plain_s:,.3g} tokens a second without drafts, {best:,.4g} with all drafts right; attention "
         f"{found.attention}, CUDA graphs "
         + ("on" if found.has_graphs else "off")
         + (f" ({'; '.join(found.notes)})" if found.notes else "")
-    )
-
-
-def _speeds(pass_times: Mapping[int, float], plain_s: float) -> str:
-    """Return in words how long a pass of each size takes, and the most tokens per second without drafts and with all
-    drafts right."""
-    times = ", ".join(f"{n_rows} {1e3 * seconds:.3g}" for n_rows, seconds in sorted(pass_times.items()))
-    best = max(n_rows / seconds for n_rows, seconds in pass_times.items())
-    return (
-        f"milliseconds of a pass by its rows: {times}; at most {1 / plain_s:,.3g} tokens a second without drafts, "
-        f"{best:,.4g} with all drafts right"
     )

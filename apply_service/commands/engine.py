@@ -125,15 +125,23 @@ def run(arguments: Namespace, _: object) -> int:
     line = lines[drafter]
     if line.needs_draft and arguments.draft is None:
         raise InvalidField(f"{drafter} needs a model or head of its own.", remedy="Name its folder: --draft FOLDER.")
-    told = _told(arguments, line)
+    names = {"MODEL": arguments.of_model, DRAFT: arguments.draft or DRAFT}
+    words = [names.get(word, word.replace(f'"{DRAFT}"', json.dumps(names[DRAFT])))
+             for word in (*STARTS[arguments.name], *line.options)]  # fmt: skip
+    command = " ".join([*([line.variables] if line.variables else []), shlex.join(words)])
+    file = line.file.replace(DRAFT, names[DRAFT])
+    model = arguments.of_model
+    folder = hub.find(model) if hub.is_hub_name(model) else Path(model)
+    memory = None if folder is None or not folder.exists() else memory_of(folder, arguments.context)
     if arguments.json:
+        told = {"command": command, "file": file, "is_run": line.is_run, "memory": memory}
         write_json(told | {"engine": arguments.name, "drafter": drafter})
         return OK
-    if told["file"]:
-        script = f"cat > speculation.yaml <<'END'\n{told['file']}END"
+    if file:
+        script = f"cat > speculation.yaml <<'END'\n{file}END"
         write_line(script)
-    write_line(told["command"])
-    write_note(_memory_words(told["memory"]))
+    write_line(command)
+    write_note(_memory_words(memory))
     write_note(
         "This project has run such a line, on a CPU and with a small model."
         if line.is_run
@@ -142,25 +150,6 @@ def run(arguments: Namespace, _: object) -> int:
     if line.note:
         write_note(line.note)
     return OK
-
-
-def _told(arguments: Namespace, line: Line) -> dict[str, Any]:
-    names = {"MODEL": arguments.of_model, DRAFT: arguments.draft or DRAFT}
-    words = [names.get(word, word.replace(f'"{DRAFT}"', json.dumps(names[DRAFT])))
-             for word in (*STARTS[arguments.name], *line.options)]  # fmt: skip
-    command = " ".join([*([line.variables] if line.variables else []), shlex.join(words)])
-    file = line.file.replace(DRAFT, names[DRAFT])
-    folder = _folder(arguments.of_model)
-    memory = None if folder is None else memory_of(folder, arguments.context)
-    return {"command": command, "file": file, "is_run": line.is_run, "memory": memory}
-
-
-def _folder(name: str) -> Path | None:
-    """Return the folder with a model's files; None if they are not on this machine."""
-    path = Path(name)
-    if path.exists() and not hub.is_hub_name(name):
-        return path
-    return hub.find(name) if hub.is_hub_name(name) else None
 
 
 def memory_of(path: Path, context: int | None = None) -> dict[str, float | int | None] | None:
@@ -173,22 +162,17 @@ def memory_of(path: Path, context: int | None = None) -> dict[str, float | int |
     weights = sum(file.stat().st_size for file in files)
     if not weights:
         return None
-    config = _config_of(path)
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        config = None
+    config = config.get("text_config", config) if isinstance(config, dict) else {}
     n_tokens = context or min(config.get("max_position_embeddings", CONTEXT_TOKENS), CONTEXT_TOKENS)
     slot = _slot_bytes(config)
     cache = None if slot is None else slot * n_tokens
     needed = (weights + (cache or 0)) * ROOM
     card = next((gib for gib in CARDS_GIB if needed <= gib * 2**30), None)
     return {"weights": weights, "kv_cache": cache, "context": n_tokens, "smallest_card_gib": card}
-
-
-def _config_of(path: Path) -> Mapping[str, Any]:
-    """Return the configuration in a model's folder; empty if there is none that can be read."""
-    try:
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return config.get("text_config", config) if isinstance(config, dict) else {}
 
 
 def _slot_bytes(config: Mapping[str, Any]) -> int | None:

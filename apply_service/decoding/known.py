@@ -104,13 +104,10 @@ class Scored(Decoding):
             else:
                 n_prompt = len(self.prompt_ids)
                 self.stats = DecodeStats(prompt_tokens=n_prompt, cached_prompt_tokens=n_prompt - 1)
-                n_shared = min(n_common(text.ids, self.text.ids), len(self.text.ids) - 1)
+                following = self.text.ids
+                pairs = enumerate(zip(text.ids, following, strict=False))
+                n_shared = min(next((i for i, (a, b) in pairs if a != b), len(text.ids)), len(following) - 1)
                 self.output_ids = list(text.ids[:n_shared])
                 self.text.logprobs = None if text.logprobs is None else text.logprobs[:n_shared]
                 self.session.rewind(self.session.length - (n_prompt - 1 + n_shared))
         return Step(ids, None, [])
-
-
-def n_common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return the length of the beginning that two texts have in common."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -141,26 +141,22 @@ class BackupStore:
         first write fail for one of them, no file is touched.  Raises what `undo` raises, and OutsideRoots if another of
         the files lies outside `roots`."""
         asked = self._newest(path, max_bytes)
-        undos = [self._newest(roots.resolve(other), max_bytes) for other in self._written_with(asked.backup)]
+        found = set[str]()
+        for note in (self._state / "backups").glob("*/*.json") if asked.backup.edit else ():
+            with (
+                contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError),
+                open(open_private(note, os.O_RDONLY), encoding="ascii") as file,
+            ):
+                values = json.load(file)
+                if values["edit"] == asked.backup.edit:
+                    found.add(str(values["path"]))
+        undos = [self._newest(roots.resolve(other), max_bytes) for other in sorted(found - {asked.backup.path})]
         for undo in undos:
             if undo.backup.edit != asked.backup.edit:
                 message = f"{undo.source.path} has been edited again since then; no file was changed."
                 remedy = f"Take back that edit first: apply-service undo {undo.source.path}"
                 raise FileChanged(message, value=str(undo.source.path), remedy=remedy)
         return self._take_back([*undos, asked], is_forced=is_forced)
-
-    def _written_with(self, backup: Backup) -> list[str]:
-        """Return the other files of the same edit, found in the notes of all backups."""
-        found = set[str]()
-        for note in (self._state / "backups").glob("*/*.json") if backup.edit else ():
-            with (
-                contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError),
-                open(open_private(note, os.O_RDONLY), encoding="ascii") as file,
-            ):
-                values = json.load(file)
-                if values["edit"] == backup.edit:
-                    found.add(str(values["path"]))
-        return sorted(found - {backup.path})
 
     def _newest(self, path: str | Path, max_bytes: int | None) -> Undo:
         """Find the newest edit of the file.  Raises what `undo` raises."""
@@ -265,10 +261,8 @@ def _refuse_doubles(sources: Sequence[SourceFile]) -> None:
             identities.append((number.st_dev, number.st_ino))
         for identity in identities:
             if identity in names:
-                message, remedy = (
-                    f"{names[identity]} and {source.path} are the same file.",
-                    "Combine their edits into one.",
-                )
+                message = f"{names[identity]} and {source.path} are the same file."
+                remedy = "Combine their edits into one."
                 raise InvalidField(message, value=[str(names[identity]), str(source.path)], remedy=remedy)
         names |= dict.fromkeys(identities, source.path)
 

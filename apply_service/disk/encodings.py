@@ -8,6 +8,7 @@ character that the edit brings into the file could be written wrongly.  Such an 
 from __future__ import annotations
 
 import codecs
+import contextlib
 from typing import NamedTuple
 
 from apply_service.errors import BadEncoding
@@ -75,16 +76,10 @@ def encoding_of(data: bytes) -> FileEncoding:
     if any(MOST_FREQUENT in match.could_be_from_charset for match in matches):
         names.insert(0, MOST_FREQUENT)
     for name in names:
-        if _keeps_bytes(data, name):
-            return FileEncoding(name.replace("_", "-"), is_guess=True)
+        with contextlib.suppress(UnicodeError):
+            if data.decode(name).encode(name) == data:
+                return FileEncoding(name.replace("_", "-"), is_guess=True)
     return FileEncoding(UTF8)
-
-
-def _keeps_bytes(data: bytes, name: str) -> bool:
-    try:
-        return data.decode(name).encode(name) == data
-    except UnicodeError:
-        return False
 
 
 def refuse_new_characters(encoding: FileEncoding, original: str, merged: str) -> None:

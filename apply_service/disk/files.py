@@ -154,10 +154,8 @@ def read_within(file: BinaryIO, name: str, max_bytes: int | None) -> bytes:
             return b"".join(parts)
         parts.append(part)
         n_bytes += len(part)
-    message, remedy = (
-        f"{name} is too large.",
-        "Send a part of it, or raise the limit: max_file_bytes (--max-file-bytes).",
-    )
+    message = f"{name} is too large."
+    remedy = "Send a part of it, or raise the limit: max_file_bytes (--max-file-bytes)."
     raise TooLarge(message, value=max(size, n_bytes), limit=max_bytes, remedy=remedy)
 
 
@@ -352,7 +350,9 @@ def _writing(source: SourceFile) -> Iterator[None]:
     except FileExistsError as error:
         raise _changed(source) from error
     except OSError as error:
-        raise _unwritable(source, error.strerror or str(error)) from error
+        message = f"Cannot write {source.path}: {error.strerror or error}."
+        remedy = "Check that you may write the file and its folder."
+        raise FileNotWritable(message, value=str(source.path), remedy=remedy) from error
 
 
 def _umask() -> int:
@@ -360,14 +360,6 @@ def _umask() -> int:
         mask = os.umask(0o077)
         os.umask(mask)
     return mask
-
-
-def _unwritable(source: SourceFile, why: str) -> FileNotWritable:
-    return FileNotWritable(
-        f"Cannot write {source.path}: {why}.",
-        value=str(source.path),
-        remedy="Check that you may write the file and its folder.",
-    )
 
 
 def _changed(source: SourceFile) -> FileChanged:

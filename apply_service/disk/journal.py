@@ -259,7 +259,12 @@ class Journal:
                 try:
                     note = Note.read(path, self._state, self._guarded)
                 except FileNotReadable as error:
-                    recoveries.append(self._set_aside(path, error.message))
+                    aside = path.with_name(path.name + REJECTED)
+                    try:
+                        os.replace(path, aside)
+                    except OSError as fault:
+                        raise self._unusable(fault) from fault
+                    recoveries.append(Recovery(str(aside), "", rejected=error.message))
                 else:
                     recoveries.append(self._take_back(path, note, note.steps))
         return tuple(recoveries)
@@ -317,15 +322,6 @@ class Journal:
         _clean(note)
         self._remove(path)
         return Recovery(str(path), note.started, restored=tuple(step.target for step in restored))
-
-    def _set_aside(self, path: Path, why: str) -> Recovery:
-        """Rename a note that failed a check.  Raises FileNotWritable."""
-        aside = path.with_name(path.name + REJECTED)
-        try:
-            os.replace(path, aside)
-        except OSError as error:
-            raise self._unusable(error) from error
-        return Recovery(str(aside), "", rejected=why)
 
     def _remove(self, path: Path) -> None:
         path.unlink()

@@ -9,7 +9,6 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
 from contextlib import nullcontext, redirect_stderr
 from hashlib import blake2b
 from pathlib import Path
@@ -62,7 +61,17 @@ def unpacked(path: Path, parent: Path) -> Path:
     except Exception as error:  # a damaged file can lead to any error
         raise _unreadable(path, first_line(error)) from error
     kinds = {tensor.tensor_type for tensor in tensors}
-    _refuse_unknown(gguf, kinds, path)
+    for kind in kinds:
+        n_bytes = gguf.GGML_QUANT_SIZES[kind][1]
+        try:
+            gguf.dequantize(torch.zeros((1, n_bytes), dtype=torch.uint8).numpy(), kind)
+        except NotImplementedError as fault:
+            raise ModelNotLoadable(
+                f"the file is quantised as {kind.name} (type {int(kind)}), which can't be unpacked",
+                value=str(path),
+                limit="F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ1 to IQ4",
+                remedy="use a file with another quantisation",
+            ) from fault
     matrix_kinds = {tensor.tensor_type.name for tensor in tensors if len(tensor.shape) > 1}
     dtype = PLAIN.get("".join(matrix_kinds), torch.bfloat16)
     n_weights = [int(tensor.n_elements) for tensor in tensors]
@@ -100,21 +109,6 @@ def _convert(path: Path, made: Path, dtype: torch.dtype, plain: Any) -> None:
         raise
     except Exception as error:  # an unknown architecture, tensors that do not belong to it, an odd tokenizer
         raise _unreadable(path, first_line(error)) from error
-
-
-def _refuse_unknown(gguf: Any, kinds: Iterable[Any], path: Path) -> None:
-    """Raise ModelNotLoadable if one of the quantisations `kinds` can't be unpacked."""
-    for kind in kinds:
-        n_bytes = gguf.GGML_QUANT_SIZES[kind][1]
-        try:
-            gguf.dequantize(torch.zeros((1, n_bytes), dtype=torch.uint8).numpy(), kind)
-        except NotImplementedError as error:
-            raise ModelNotLoadable(
-                f"the file is quantised as {kind.name} (type {int(kind)}), which can't be unpacked",
-                value=str(path),
-                limit="F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ1 to IQ4",
-                remedy="use a file with another quantisation",
-            ) from error
 
 
 def _unreadable(path: Path, reason: str) -> ModelNotLoadable:

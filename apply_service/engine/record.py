@@ -179,16 +179,12 @@ class Calibration:
         try:
             found = cls.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            message, remedy = (
-                f"{CALIBRATION_FILE} can't be read: {error!r}",
-                "remove the file, or make it anew: python -m training.calibrate",
-            )
+            message = f"{CALIBRATION_FILE} can't be read: {error!r}"
+            remedy = "remove the file, or make it anew: python -m training.calibrate"
             raise ModelNotLoadable(message, value=str(path), remedy=remedy) from error
         if found.weights_sha256 != (actual := hash_weights(directory)):
-            message, remedy = (
-                f"{CALIBRATION_FILE} was made for other weights",
-                "remove the file, or make it anew: python -m training.calibrate",
-            )
+            message = f"{CALIBRATION_FILE} was made for other weights"
+            remedy = "remove the file, or make it anew: python -m training.calibrate"
             raise ModelNotLoadable(message, value=found.weights_sha256, limit=actual, remedy=remedy)
         return found
 

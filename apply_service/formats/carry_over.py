@@ -43,7 +43,8 @@ def carry_over(base: str, edited: Prediction, newer: str, *, with_markers: bool 
         if settled is not None:
             reasons.append(f"the file and the edit both changed {_name(_place(piece))}")
         else:
-            failures.append(_failure(len(failures) + 1, piece, *sides[1:]))
+            place, found, quoted = _place(piece), *("\n".join(side) for side in sides[1:])
+            failures.append(Failure(f"conflict {len(failures) + 1}", (place,), quoted, found, place.first))
             settled = [OURS, *sides[1], BASE, *sides[0], DIVIDER, *sides[2], THEIRS]
         lines += settled
     if failures and not with_markers:
@@ -93,12 +94,6 @@ def _are_entries(lines: Sequence[str]) -> bool:
     """
     is_list = all(is_import(line) for line in lines) or all(line.rstrip().endswith(",") for line in lines)
     return is_list and len({indent_of(line) for line in lines}) == 1
-
-
-def _failure(number: int, piece: MergePiece, ours: Sequence[str], theirs: Sequence[str]) -> Failure:
-    """Return the report of a conflict, with the edit's lines (`quoted`) and the file's lines (`found`)."""
-    place = _place(piece)
-    return Failure(f"conflict {number}", (place,), "\n".join(theirs), "\n".join(ours), place.first)
 
 
 def _conflict(failures: Sequence[Failure]) -> EditConflict:

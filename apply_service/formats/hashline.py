@@ -100,7 +100,11 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
         if edit.rows.stop > above:
             message = f"two edits change line {edit.rows.stop}"
             raise MalformedEdit(message, value=str(edit.end), remedy="combine them into one")
-        rows[edit.rows.start : edit.rows.stop] = _without_echo(edit.new, trust)
+        new: Sequence[str] = edit.new
+        if new and all(_ECHO.match(row) for row in new if row):
+            trust.doubt("the new lines had anchors in front of them, which are left out")
+            new = [_ECHO.sub("", row, count=1) for row in new]
+        rows[edit.rows.start : edit.rows.stop] = new
         above = edit.rows.start if edit.rows else above
     text = "\n".join(rows)
     for number, one in enumerate(pick_for_file(found.others, about.path, trust) if found.others else (), 1):
@@ -227,14 +231,6 @@ def _rows(new: object) -> tuple[str, ...] | None:
 def _anchor(text: str) -> Anchor | None:
     match = _ANCHOR.match(text[:300])
     return Anchor(int(match[1]), match[2]) if match is not None else None
-
-
-def _without_echo(new: Sequence[str], trust: Trust) -> Sequence[str]:
-    """Return the new lines without anchors, if all of them were copied with one."""
-    if not new or not all(_ECHO.match(row) for row in new if row):
-        return new
-    trust.doubt("the new lines had anchors in front of them, which are left out")
-    return [_ECHO.sub("", row, count=1) for row in new]
 
 
 # -- hashes ------------------------------------------------------------------------------------------------------------

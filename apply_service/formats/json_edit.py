@@ -90,7 +90,16 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
         else:
             if text.count("\n") != original.count("\n"):
                 trust.doubt(f"edit {number} counts the lines of the file, and edits before it change their number")
-            text = _insert(text, replacement.below, replacement.new, f"edit {number}")
+            below, rows = replacement.below, text.split("\n")
+            n_lines = len(rows) - (rows[-1] == "")
+            if below > n_lines:
+                raise NeedsMoreContext(
+                    f"edit {number} goes below line {below}, and the file has {n_lines}",
+                    value=below,
+                    limit=n_lines,
+                    remedy="read the file again, and name a line that it has",
+                )
+            text = "\n".join([*rows[:below], *replacement.new.removesuffix("\n").split("\n"), *rows[below:]])
     return trust.prediction_of(original, text, lines, n_own=len(lines))
 
 
@@ -126,8 +135,10 @@ class FoundJson(Recognised):
     def confidence(self) -> Sureness:
         reply = self.reply
         if not self._replacements:
-            names_pair = has_pair(reply.text, PAIRS[:-1]) or _names_command(reply.text)
-            is_json = names_pair and (opens_call(reply.text) or bool(self._stretches))
+            words = (f'"{name}"' for name in (LINE, INSERTED[0], CREATED, *NO_EDITS))
+            names_command = '"command"' in reply.text and any(word in reply.text for word in words)
+            names_edit = names_command or has_pair(reply.text, PAIRS[:-1])
+            is_json = names_edit and (opens_call(reply.text) or bool(self._stretches))
             return Sureness.MARKS if is_json else Sureness.NONE
         is_value = any(map(reply.is_code, self.outside()))  # the JSON stands in a program
         is_told = any(self._is_told(one) for one in self._replacements)
@@ -196,12 +207,6 @@ def has_pair(text: str, pairs: Sequence[tuple[str, str]] = PAIRS) -> bool:
     """Tell whether the text holds the names of old and new text, written as in calls."""
     signs = ('"', '\\"', "'", ">")  # JSON, JSON in a string, broken JSON, tags
     return any(f"{old}{sign}" in text and f"{new}{sign}" in text for old, new in pairs for sign in signs)
-
-
-def _names_command(text: str) -> bool:
-    """Tell whether the text seems to hold a call with a command for an edit tool."""
-    words = (*(f'"{name}"' for name in (LINE, INSERTED[0], CREATED)), *(f'"{name}"' for name in NO_EDITS))
-    return '"command"' in text and any(word in text for word in words)
 
 
 def own_replacement(call: Arguments) -> Iterator[Replacement]:
@@ -302,7 +307,10 @@ def replace_text(text: str, replacement: Replacement, label: str, trust: Trust) 
     if first >= 0 and replacement.replaces_all:
         return text.replace(old, new)
     if first >= 0 and text.find(old, first + 1) < 0:  # this also finds a place that overlaps the first
-        trust.made.append(is_made := _stands_there(text, first, old, new))
+        # The replacement is made already if the new text stands here too, with the old text as a part of it.
+        inside = new.find(old)
+        is_there = 0 <= inside <= first and text.startswith(new, first - inside)
+        trust.made.append(is_made := is_there and tells_something([new.replace(old, "")]))
         if is_made:
             trust.doubt(f"{label}: the text that it adds stands beside its old text already")
             return text
@@ -313,13 +321,6 @@ def replace_text(text: str, replacement: Replacement, label: str, trust: Trust) 
     numbered = list(enumerate([*old_lines, *new_lines]))
     hunk = hunk_of_replacement(label, numbered[: len(old_lines)], numbered[len(old_lines) :])
     return merge_hunks(text, "\n".join([*old_lines, *new_lines]), [hunk], is_ordered=False, trust=trust).text
-
-
-def _stands_there(text: str, at: int, old: str, new: str) -> bool:
-    """Tell whether the replacement is already made: the new text stands here too, with the old text as a part of it."""
-    inside = new.find(old)
-    is_there = 0 <= inside <= at and text.startswith(new, at - inside)
-    return is_there and tells_something([new.replace(old, "")])
 
 
 def _several_places(text: str, old: str, label: str) -> NeedsMoreContext:
@@ -337,17 +338,3 @@ def _several_places(text: str, old: str, label: str) -> NeedsMoreContext:
     candidates = tuple(LikePlace(row, row + n_more, 1.0) for row in rows[:MAX_CANDIDATES])
     error.failures = [Failure(label, candidates).as_dict()]
     return error
-
-
-def _insert(text: str, below: int, new: str, label: str) -> str:
-    """Return the text with new lines below line `below`.  Raises NeedsMoreContext if the text has no such line."""
-    lines = text.split("\n")
-    n_lines = len(lines) - (lines[-1] == "")
-    if below > n_lines:
-        raise NeedsMoreContext(
-            f"{label} goes below line {below}, and the file has {n_lines}",
-            value=below,
-            limit=n_lines,
-            remedy="read the file again, and name a line that it has",
-        )
-    return "\n".join([*lines[:below], *new.removesuffix("\n").split("\n"), *lines[below:]])

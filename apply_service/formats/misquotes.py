@@ -251,15 +251,10 @@ def _find_changes(lines: Sequence[HunkLine], old: _Side, new: _Side) -> Iterator
             continue
         added = [line for line in of_run if line.kind == "add"]
         n_gone = len(of_run) - len(added)
-        yield _Change(range(n_old, n_old + n_gone), range(n_new, n_new + len(added)), tuple(_with_blanks(lines, added)))
+        within = lines[lines.index(added[0]) : lines.index(added[-1]) + 1] if added else ()
+        shown = tuple(line for line in within if line.kind != "remove")
+        yield _Change(range(n_old, n_old + n_gone), range(n_new, n_new + len(added)), shown)
         n_old, n_new, was_kept = n_old + n_gone, n_new + len(added), False
-
-
-def _with_blanks(lines: Sequence[HunkLine], added: Sequence[HunkLine]) -> Iterator[HunkLine]:
-    """Yield the added lines and the blank lines of the new side between them."""
-    if added:
-        first, last = lines.index(added[0]), lines.index(added[-1])
-        yield from (line for line in lines[first : last + 1] if line.kind != "remove")
 
 
 class _Told(NamedTuple):

@@ -123,7 +123,13 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
             f"the patch creates {target}, which already exists", value=target, remedy="send a change of it"
         )
     original = "" if source is None else files[source]
-    own, update = _own_part(change, lines)
+    part, hunks = list[str](), []
+    for hunk in change.hunks:
+        first, last = (hunk.lines[0].update_line, hunk.lines[-1].update_line) if hunk.lines else (1, -1)
+        shift = len(part) - first + 1
+        hunks.append(replace(hunk, lines=tuple(x._replace(update_line=x.update_line + shift) for x in hunk.lines)))
+        part += lines[first - 1 : last + 1]
+    own, update = replace(change, hunks=tuple(hunks)), "\n".join([*part, ""])
     prediction = apply_change(original, update, own, Trust())
     _refuse_unsure(change, target, original, prediction)
     return PatchedFile(change, source, None if change.action == "delete" else target, original, prediction, update)
@@ -145,20 +151,6 @@ def _source(named: str, files: Mapping[str, str]) -> str:
             remedy="send the file under the path that the patch names",
         )
     return alike[0]
-
-
-def _own_part(change: FileChange, lines: Sequence[str]) -> tuple[FileChange, str]:
-    """Return the change with its own part of the patch, in which the lines are numbered anew.
-
-    Because of this, the time for one file does not grow with the number of files.
-    """
-    part, hunks = list[str](), []
-    for hunk in change.hunks:
-        first, last = (hunk.lines[0].update_line, hunk.lines[-1].update_line) if hunk.lines else (1, -1)
-        shift = len(part) - first + 1
-        hunks.append(replace(hunk, lines=tuple(x._replace(update_line=x.update_line + shift) for x in hunk.lines)))
-        part += lines[first - 1 : last + 1]
-    return replace(change, hunks=tuple(hunks)), "\n".join([*part, ""])
 
 
 def _refuse_unsure(change: FileChange, target: str, original: str, prediction: Prediction) -> None:

@@ -103,7 +103,9 @@ class FoundBlocks(Recognised):
         self._blocks: Sequence[SearchBlock] = ()
         if self._has_marks:
             with suppress(MalformedEdit):
-                self._blocks = read_file_blocks(reply.lines, reply.file)
+                blocks = read_all_blocks(reply.lines, reply.file)
+                _refuse_broken(blocks)
+                self._blocks = blocks
         self.blocks = [FilePart(block.opening, block.closing, block.path) for block in self._blocks]
         self.mentions = [block.mention for block in self._blocks if block.mention]
         reply.claim(part[:2] for part in self.blocks)
@@ -202,7 +204,13 @@ def read_mark(line: str) -> Mark | None:
         return None
     text = line.rstrip()
     if text.startswith(("<old_text", "</old_text>", "</new_text>")):
-        return _read_tag(text)
+        if text == "</new_text>":
+            return Mark("close", TAG)
+        if text in ("</old_text>", "</old_text><new_text>"):
+            return Mark("divide", TAG)
+        name, _, rest = text.partition(" ")
+        is_whole = text == "<old_text>" or (name == "<old_text" and rest.endswith(">"))
+        return _opening(TAG, rest.rstrip(">").replace('"', "").strip()) if is_whole else None
     length = len(text) - len(text.lstrip(text[0]))
     if text[0] == "=":
         return Mark("divide", length) if length >= MIN_RUN and length == len(text) else None
@@ -230,16 +238,6 @@ def _read_word(words: str, sign: str) -> tuple[str, str]:
         word, _, hint = word.partition(glue)
         tail = f"{hint} {tail}"
     return word.upper() if sign in "<>" else word, tail
-
-
-def _read_tag(text: str) -> Mark | None:
-    if text == "</new_text>":
-        return Mark("close", TAG)
-    if text in ("</old_text>", "</old_text><new_text>"):
-        return Mark("divide", TAG)
-    name, _, rest = text.partition(" ")
-    is_whole = text == "<old_text>" or (name == "<old_text" and rest.endswith(">"))
-    return _opening(TAG, rest.rstrip(">").replace('"', "").strip()) if is_whole else None
 
 
 def _opening(length: int, tail: str) -> Mark | None:
@@ -270,16 +268,6 @@ class SearchBlock:
     """The file that the text above mentions, if no line names one outright."""
     error: MalformedEdit | None = None
     """Why the block can't be read.  `closing` is then the last line before the next block and its file's name."""
-
-
-def read_file_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
-    """Return the blocks of an update to this file.
-
-    Raises MalformedEdit if there is no block, or if a block can't be read.
-    """
-    blocks = read_all_blocks(lines, file)
-    _refuse_broken(blocks)
-    return blocks
 
 
 def _refuse_broken(blocks: Sequence[SearchBlock]) -> None:
@@ -453,14 +441,33 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
 
 
 def _divided(block: SearchBlock, divider: int, lines: Sequence[str], file: FileLines) -> QuotedHunk:
-    """Return the block as a hunk, as if line `divider` divided it."""
-    start = divider + 1
+    """Return the block as a hunk, as if line `divider` divided it.  Escapes and line numbers are left out, unless the
+    file has the old text with them.
+
+    Raises MalformedEdit if the new text has a note of a line number.
+    """
+    start, stated = divider + 1, block.stated_line
     if lines[divider].rstrip() == "</old_text>":
         start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
         start += lines[start].strip() == "<new_text>"
-    old = list(enumerate(lines[block.start : divider], block.start))
-    new = list(enumerate(lines[start : block.closing], start))
-    return _read_sides(block, old, new, file)
+    old: Numbered = list(enumerate(lines[block.start : divider], block.start))
+    new: Numbered = list(enumerate(lines[start : block.closing], start))
+    texts = [text for _, text in old]
+    if not file.stands(texts, Likeness.TRAILING):
+        if (numbered := _without_numbers(old)) is not None:
+            old, stated = numbered[0], numbered[1] - 1
+            new = (_without_numbers(new) or (new, 0))[0]
+        old = [(at, _unescaped(text)) for at, text in old]
+    for _, text in new:
+        if _is_line_note(text) and text not in texts:
+            raise MalformedEdit(
+                f"{block.label}: the new text has a :start_line: line, which belongs above the old text",
+                value=text[:200],
+                remedy="move it there; if it is a line of the file itself, write \\:start_line:",
+            )
+    escaped = {text for _, text in old if text.startswith("\\")}
+    new = [(at, text if text in escaped else _unescaped(text)) for at, text in new]
+    return hunk_of_replacement(block.label, old, new, stated_line=stated)
 
 
 def _added_dividers(hunk: QuotedHunk) -> list[str]:
@@ -482,31 +489,6 @@ def _without_edge_dividers(hunk: QuotedHunk) -> QuotedHunk | None:
 def _is_divider(line: str) -> bool:
     mark = read_mark(line)
     return mark is not None and mark.kind == "divide"
-
-
-def _read_sides(block: SearchBlock, old: Numbered, new: Numbered, file: FileLines) -> QuotedHunk:
-    """Return the two sides as a hunk.  Escapes and line numbers are left out, unless the file has the old text with
-    them.
-
-    Raises MalformedEdit if the new text has a note of a line number.
-    """
-    stated = block.stated_line
-    texts = [text for _, text in old]
-    if not file.stands(texts, Likeness.TRAILING):
-        if (numbered := _without_numbers(old)) is not None:
-            old, stated = numbered[0], numbered[1] - 1
-            new = (_without_numbers(new) or (new, 0))[0]
-        old = [(at, _unescaped(text)) for at, text in old]
-    for _, text in new:
-        if _is_line_note(text) and text not in texts:
-            raise MalformedEdit(
-                f"{block.label}: the new text has a :start_line: line, which belongs above the old text",
-                value=text[:200],
-                remedy="move it there; if it is a line of the file itself, write \\:start_line:",
-            )
-    escaped = {text for _, text in old if text.startswith("\\")}
-    new = [(at, text if text in escaped else _unescaped(text)) for at, text in new]
-    return hunk_of_replacement(block.label, old, new, stated_line=stated)
 
 
 def _is_line_note(line: str) -> bool:

@@ -65,11 +65,19 @@ class FoundPatches(Recognised):
         """Return the patch in a call, even if the patch is the operation of an `apply_patch_call`.
 
         Such an operation is the change of one file, without the first and last line of a patch.
+
+        Raises MalformedEdit if the file's name has several lines, or a line of the diff is a directive.
         """
         match call.fields:
             case {"type": str(kind), "path": str(path)} if kind.removesuffix("_file") in OPERATIONS:
                 words, diff = OPERATIONS[kind.removesuffix("_file")], call.fields.get("diff", "")
-                return _framed(words, path, diff) if isinstance(diff, str) else None
+                if not isinstance(diff, str):
+                    return None
+                rows = normalise(diff).removesuffix("\n").split("\n") if diff else []
+                stray = next((row for row in rows if row.startswith(DIRECTIVE) and row.rstrip() != END_OF_FILE), None)
+                if stray is not None or "\n" in path or "\r" in path:
+                    raise _malformed("the diff of an operation has a line that is no part of a hunk", stray or path)
+                return "\n".join([BEGIN, f"{words} {path}", *rows, END])
         return super().in_call(call)
 
     @property
@@ -105,18 +113,6 @@ class FoundPatches(Recognised):
 
 
 recognise = FoundPatches
-
-
-def _framed(words: str, path: str, diff: str) -> str:
-    """Return one operation as a patch.
-
-    Raises MalformedEdit if the file's name has several lines, or a line of the diff is a directive.
-    """
-    rows = normalise(diff).removesuffix("\n").split("\n") if diff else []
-    stray = next((row for row in rows if row.startswith(DIRECTIVE) and row.rstrip() != END_OF_FILE), None)
-    if stray is not None or "\n" in path or "\r" in path:
-        raise _malformed("the diff of an operation has a line that is no part of a hunk", stray or path)
-    return "\n".join([BEGIN, f"{words} {path}", *rows, END])
 
 
 def is_patch_line(line: str) -> bool:

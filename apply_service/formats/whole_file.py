@@ -213,14 +213,6 @@ class _Look(NamedTuple):
     """Whether the fence may be the whole file."""
 
 
-def _opens_file(old: Sequence[str], first: str) -> bool:
-    """Tell whether only a file begins with the line `first`.
-
-    The answer is also yes if the old file is as good as empty (`{}`) and begins with the same character.
-    """
-    return first.lower().startswith(_OPENINGS) or (first[0] == old[0][0] and not any(map(str.isalnum, "".join(old))))
-
-
 def _may_begin(old: str, new: str) -> bool:
     """Tell whether a file that begins with the line `old` may begin with `new` after an edit."""
     is_noted = strip_comment(old).is_comment and strip_comment(new).is_comment and new[:1] not in (" ", "\t")
@@ -241,7 +233,8 @@ def _look_at(old: Sequence[str], new: Sequence[str]) -> _Look | None:
     old, new = ([line.rstrip() for line in lines if line.strip()] for lines in (old, new))
     if not old or not new:
         return None
-    opens = _opens_file(old, new[0])
+    first = new[0]
+    opens = first.lower().startswith(_OPENINGS) or (first[0] == old[0][0] and not any(map(str.isalnum, "".join(old))))
     return _compare(old, new, opens=opens) if opens or _may_begin(old[0], new[0]) else None
 
 

@@ -34,7 +34,11 @@ def write_call(name: str, sample: str, original: str, merged: str, path: str) ->
     if name == "json_edit":
         return _json(sample, quotes, path)
     if name == "hashline":
-        return _hashline(original.split("\n"), quotes, path)
+        lines, edits = original.split("\n"), []
+        for one in quotes:
+            first, last = (usual_anchor(row + 1, lines[row]) for row in (one.start, one.stop - 1))
+            edits.append({"replace_lines": {"start_anchor": first, "end_anchor": last, "new_text": "\n".join(one.new)}})
+        return json.dumps({"path": path, "edits": edits}, ensure_ascii=False)
     if name == "v4a_patch":
         return _patch(sample, quotes, path)
     marks = {
@@ -116,12 +120,3 @@ def _patch(sample: str, quotes: Sequence[Quote], path: str) -> str:
         mended = {"type": "update_file", "path": path, "diff": "\n".join([*rows, ""])}
         return json.dumps({"type": "apply_patch_call", "operation": mended}, ensure_ascii=False)
     return "\n".join(["*** Begin Patch", f"*** Update File: {path}", *rows, "*** End Patch", ""])
-
-
-def _hashline(lines: Sequence[str], quotes: Sequence[Quote], path: str) -> str:
-    """Return hashline edits, with the usual hash of each line that they name."""
-    edits = []
-    for one in quotes:
-        first, last = (usual_anchor(row + 1, lines[row]) for row in (one.start, one.stop - 1))
-        edits.append({"replace_lines": {"start_anchor": first, "end_anchor": last, "new_text": "\n".join(one.new)}})
-    return json.dumps({"path": path, "edits": edits}, ensure_ascii=False)

@@ -25,10 +25,6 @@ class KnownTool(NamedTuple):
     """Returns the arguments of `edit_file`."""
 
 
-def _of_text_editor(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {"path": arguments["path"], "code_edit": json.dumps(dict(arguments))}
-
-
 def _of_patch(arguments: Mapping[str, Any]) -> dict[str, Any]:
     files = named_files(arguments["input"])
     if not files:
@@ -48,7 +44,7 @@ KNOWN_TOOLS: Mapping[str, KnownTool] = {
             "insert_line": NUMBER,
         },
         ("command", "path"),
-        _of_text_editor,
+        lambda arguments: {"path": arguments["path"], "code_edit": json.dumps(dict(arguments))},
     ),
     "apply_patch": KnownTool(
         "Apply a patch over files that exist or are new: *** Begin Patch, *** Update File: path or *** Add File: path, "

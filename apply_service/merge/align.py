@@ -113,21 +113,18 @@ class Alignment:
         if from_start:
             self._ahead[0, 1:] = -np.inf
         for i in range(len(rows)):
-            self._forward(i)
+            row = self._rows[i]
+            entry = self._entry[i] = self._moved(self._ahead[i], row)
+            after = self._ahead[i + 1]
+            np.subtract(entry, row.take_cost, out=after)
+            if len(row.columns):
+                through = entry[row.columns] + row.scores
+                after[row.columns + 1] = np.maximum(after[row.columns + 1], through)
+            for group in self._groups.get(i + 1, ()):
+                stop = group.column + group.n_columns
+                after[stop] = max(after[stop], self._entry[group.row][group.column] + group.score)
 
     # -- forward -----------------------------------------------------------------------------------------------------
-    def _forward(self, i: int) -> None:
-        row = self._rows[i]
-        entry = self._entry[i] = self._moved(self._ahead[i], row)
-        after = self._ahead[i + 1]
-        np.subtract(entry, row.take_cost, out=after)
-        if len(row.columns):
-            through = entry[row.columns] + row.scores
-            after[row.columns + 1] = np.maximum(after[row.columns + 1], through)
-        for group in self._groups.get(i + 1, ()):
-            stop = group.column + group.n_columns
-            after[stop] = max(after[stop], self._entry[group.row][group.column] + group.score)
-
     def _moved(self, scores: Scores, row: Row) -> Scores:
         """Return the best score at each column before the row, after a move there from any column to its left."""
         if row.gap_before:

@@ -74,25 +74,14 @@ def _varied(first: Sequence[Proposal], placed: Sequence[Proposal]) -> Iterator[P
 
 
 def _words_tell_all(reading: ReadSnippet, instruction: str) -> bool:
-    """Tell whether the snippet is all new and words say where it goes."""
-    original = reading.original
-    return _tells_place(instruction, original) and is_all_new(reading, inserts=_inserts(instruction, original))
-
-
-def _tells_place(instruction: str, original: Sequence[str]) -> bool:
-    """Tell whether one of the sentences around the snippet says where it goes."""
-    lower = "\n".join(original).lower()
-    return any(
-        judge(line.strip(), lower, stands_free=True, is_told=True) >= MIN_TOLD for line in instruction.split("\n")
-    )
-
-
-def _inserts(instruction: str, original: Sequence[str]) -> bool:
-    """Tell whether the words ask to put something beside a thing, and ask for no change or removal."""
-    lower = "\n".join(original).lower()
+    """Tell whether the snippet is all new and a sentence around it says where it goes."""
+    lower = "\n".join(reading.original).lower()
+    sentences = map(str.strip, instruction.split("\n"))
+    if all(judge(one, lower, stands_free=True, is_told=True) < MIN_TOLD for one in sentences):
+        return False
     words = read_words(instruction, lambda phrase: phrase.lower() in lower)
     is_beside = any(mention.relation in (Relation.AFTER, Relation.BEFORE) for mention in words.mentions)
-    return is_beside and words.inserts and not (words.replaces or words.deletes)
+    return is_all_new(reading, inserts=is_beside and words.inserts and not (words.replaces or words.deletes))
 
 
 def is_all_new(reading: ReadSnippet, *, inserts: bool = False) -> bool:

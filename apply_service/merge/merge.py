@@ -57,7 +57,9 @@ def merge(
     causes = [*first.risks.values(), *([] if parses else [NO_SYNTAX])]
     ranked = [Reading(tuple(found[n].ops), found[n].features, min(chances[n], chance), found[n].way) for n in order]
     ranked[0] = ranked[0]._replace(probability=chance)
-    twins = _twins(first, instruction)
+    is_signed = first.way.maker == SIGNED.maker
+    is_told = first.features["by_placed"] > 0  # words say where the blocks go
+    twins = [] if is_told else find_twins(first.snippet, first.ops, instruction, shows_old=is_signed)
     if len(twins) == 1 and twins[0].is_named and twins[0].ops is not None:
         ranked[0] = ranked[0]._replace(ops=tuple(twins[0].ops))
     elif twins:
@@ -112,13 +114,6 @@ def _put_first(parsing: int | None, order: list[int], chances: Sequence[float]) 
         return order, chances[parsing], True
     chance = max(chances[parsing], BROKEN * chances[order[0]])
     return [parsing, *(n for n in order if n != parsing)], chance, True
-
-
-def _twins(first: Proposal, instruction: str) -> list[Twin]:
-    """Return the other places that the reading's blocks fit equally well; none if words say where the blocks go."""
-    if first.features["by_placed"]:
-        return []
-    return find_twins(first.snippet, first.ops, instruction, shows_old=first.way.maker == SIGNED.maker)
 
 
 def _with_twins(ranked: Sequence[Reading], twins: Sequence[Twin], chance: float) -> list[Reading]:

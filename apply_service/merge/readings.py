@@ -53,7 +53,13 @@ def readings(
     may_be_placed = any(known["by_placed"] for known in features)
     found = []
     for n, known in zip(kept, features, strict=True):
-        one, ops = gathered[n], _finished(gathered[n].ops, lines if ends_with_newline else ())
+        one = gathered[n]
+        ordered = list(one.ops)
+        for start, stop in one.ops.changed:  # `LineOp` demands drops before takes
+            ordered[start:stop] = sorted(ordered[start:stop], key=lambda op: op.kind == "take")
+        if ends_with_newline:  # the file's empty last line stays
+            ordered.append(LineOp("keep", len(lines) - 1, None, ""))
+        ops = Merge(ordered)
         risks = find_risks(one.snippet, ops, known, said[n], may_be_placed=may_be_placed)
         # If the file has no final newline and the snippet shows the last line, the file may or may not get a final
         # newline.
@@ -96,17 +102,6 @@ def _gather(reading: ReadSnippet, proposals: Iterator[Proposal]) -> list[Proposa
 
 def _takes(ops: Merge, lines: Collection[int]) -> bool:
     return any(ops[k].kind == "take" and ops[k].update_line in lines for k in ops.shown)
-
-
-def _finished(ops: Merge, lines: Sequence[str]) -> Merge:
-    """Return the operations in the order that `LineOp` demands: in every run, drops stand before takes.
-
-    `lines`: the lines of the file if it ends with a line end, so that its empty last line stays; otherwise empty.
-    """
-    out = list(ops)
-    for start, stop in ops.changed:
-        out[start:stop] = sorted(out[start:stop], key=lambda op: op.kind == "take")
-    return Merge([*out, LineOp("keep", len(lines) - 1, None, "")] if lines else out)
 
 
 # -- what words say ----------------------------------------------------------------------------------------------------

@@ -108,7 +108,12 @@ class Rows:
         """For each changed line, how many lines of the file define the same name or set the same key."""
         self._changed_arms: set[int] = set()
         """New conditions above a body that the file has."""
-        self._known = self._headers()
+        self._known: dict[str, list[int]] = {}
+        """The original's definitions by name."""
+        for j in range(len(reading.original)):
+            name = self._opened(reading.original, j)
+            if name is not None:
+                self._known.setdefault(name, []).append(j)
         new = self._lines_of_new_definitions()
         self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
         self._keep_named()
@@ -265,15 +270,6 @@ class Rows:
         index = self._reading.index
         places = (index.places(head.strip() + end) for end in ("{", " {"))
         return [j for found in places for j in found if indent_of(index.lines[j]) == indent_of(text)]
-
-    def _headers(self) -> dict[str, list[int]]:
-        """Return the original's definitions by name."""
-        found: dict[str, list[int]] = {}
-        for j in range(len(self._reading.original)):
-            name = self._opened(self._reading.original, j)
-            if name is not None:
-                found.setdefault(name, []).append(j)
-        return found
 
     def _keep_named(self) -> None:
         """Keep a definition that a marker names between the lines shown above and below the marker."""
@@ -547,7 +543,9 @@ class Rows:
             # If the opener has another form, the closing line may have one too.  A closing line that the file lacks was
             # changed.
             found = self._with_other_ends(found, self._texts[closer], ends)
-        alone = not len(ends) and same_block and not self._knows_between(opener, closer)
+        between = (i for i in range(opener + 1, closer) if i in self.candidates)
+        is_empty = not any(self.candidates[i].is_exact and substance(self._texts[i].strip()) >= 0.4 for i in between)
+        alone = not len(ends) and same_block and is_empty
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
 
     def _with_other_ends(self, found: Candidates, text: str, ends: Columns) -> Candidates:
@@ -561,11 +559,6 @@ class Rows:
         closing = [end for end in ends.tolist() if end < len(lines) and (at is None or not is_branch(lines[end]))]
         others = {end for end in closing if lines[end].rstrip().rstrip(";,")[:at] == text[:at]}
         return found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
-
-    def _knows_between(self, opener: int, closer: int) -> bool:
-        """Tell whether some line between the two occurs in the file and has enough `substance`."""
-        lines = (i for i in range(opener + 1, closer) if i in self.candidates)
-        return any(self.candidates[i].is_exact and substance(self._texts[i].strip()) >= 0.4 for i in lines)
 
     @cached_property
     def _signposts(self) -> set[int]:

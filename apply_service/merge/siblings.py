@@ -136,7 +136,10 @@ def _open_lists(update: str, language: str | None) -> Iterator[tuple[Bracket, li
     for bracket in _lists(update, language):
         parts = _parts(update, bracket, language)
         is_open = any(entry is None or _is_left_out(entry.text) for entry in parts)
-        if is_open and not _is_subscript(update, bracket):
+        before = update[max(0, bracket.start - 1) : bracket.start]
+        # A bracket that indexes a value may have dots, which are part of the language.
+        is_subscript = update[bracket.start] == "[" and (before.isalnum() or before in "_)]")
+        if is_open and not is_subscript:
             yield bracket, parts
 
 
@@ -238,19 +241,14 @@ def _elements(text: _Lines) -> Iterator[Bracket]:
             waiting.pop()
         if waiting and (blanks, stripped) == (waiting[-1][1], f"</{waiting[-1][2]}>"):
             first = waiting.pop()[0]
-            starts = _starts_of_children(text.lines, first + 1, row)
-            ends = [text.starts[k] - 1 for k in starts]
+            depths = {k: len(leading(text.lines[k])) for k in range(first + 1, row) if text.lines[k].strip()}
+            least = min(depths.values(), default=0)
+            closing = ("</", "/>", ">", ")", "}", "]")
+            starts = (k for k, depth in depths.items() if depth == least)
+            ends = [text.starts[k] - 1 for k in starts if not text.lines[k].lstrip().startswith(closing)]
             yield Bracket(text.starts[first + 1] - 2, text.starts[row] - 1, tuple(ends), is_element=True)
         elif len(waiting) < MAX_DEPTH and (opening := _OPENING.match(line)) and not line.rstrip().endswith("/>"):
             waiting.append((row, opening[1], opening[2]))
-
-
-def _starts_of_children(lines: Sequence[str], start: int, stop: int) -> list[int]:
-    """Return the rows of the least indented lines that do not close a child."""
-    depths = {row: len(leading(lines[row])) for row in range(start, stop) if lines[row].strip()}
-    least = min(depths.values(), default=0)
-    closing = ("</", "/>", ">", ")", "}", "]")
-    return [row for row, depth in depths.items() if depth == least and not lines[row].lstrip().startswith(closing)]
 
 
 def _past_quoted(text: str, at: int, language: str | None) -> int:
@@ -282,12 +280,6 @@ def _past_text(text: str, at: int) -> int:
 def _owner(text: str, bracket: Bracket) -> str:
     """Return the text before the bracket in its line, with the bracket."""
     return " ".join(text[text.rfind("\n", 0, bracket.start) + 1 : bracket.start].split()) + text[bracket.start]
-
-
-def _is_subscript(text: str, bracket: Bracket) -> bool:
-    """Tell whether the bracket indexes a value.  Dots there are part of the language."""
-    before = text[max(0, bracket.start - 1) : bracket.start]
-    return text[bracket.start] == "[" and (before.isalnum() or before in "_)]")
 
 
 def _parts(text: str, bracket: Bracket, language: str | None) -> list[ListEntry | None]:

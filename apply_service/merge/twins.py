@@ -107,7 +107,13 @@ class _Part:
     def places(self) -> Iterator[list[int]]:
         """Yield, for every other place of the file, the lines there that correspond to the held lines."""
         if not self.shows_lines and len(self.held) == 1 and self.new[0] and "\n" not in self.new[0]:
-            yield from self._like_places()
+            new, here = self.new[0].strip(), self.index.stripped[self.held[0]]
+            least = max(MIN_LIKE, fuzz.ratio(new, here))
+            for _, _, j in process.extract(
+                new, self.index.stripped, scorer=fuzz.ratio, score_cutoff=least, limit=MAX_COMPARED
+            ):
+                if j != self.held[0] and self._defines_as_much([j]):
+                    yield [j]
             return
         if not self.held:
             return
@@ -123,16 +129,6 @@ class _Part:
         """Tell whether definitions with the names of those that the block replaces exist there too."""
         low, high = there[0] - self.held[0] + self.span[0], there[-1] - self.held[-1] + self.span[-1] + 1
         return self.names <= {header_name(line) for line in self.lines[max(0, low) : high]}
-
-    def _like_places(self) -> Iterator[list[int]]:
-        """Yield each other line that a block of one new line may replace equally well."""
-        new, here = self.new[0].strip(), self.index.stripped[self.held[0]]
-        least = max(MIN_LIKE, fuzz.ratio(new, here))
-        for _, _, j in process.extract(
-            new, self.index.stripped, scorer=fuzz.ratio, score_cutoff=least, limit=MAX_COMPARED
-        ):
-            if j != self.held[0] and self._defines_as_much([j]):
-                yield [j]
 
     def _follow(self, n: int, j: int, step: int) -> list[int] | None:
         """Return the places of the held lines after number `n`, or before it if `step` is negative.  The result is None
@@ -154,7 +150,9 @@ class _Part:
         """Tell whether the lines that the block replaces there are as similar to its new lines as those that it
         replaces here."""
         moves = any(self.lines[j] != self.lines[k] for j, k in zip(self.held, there, strict=True))
-        if self.closes_only and moves and not self._replaces(there):
+        gaps = zip(pairwise(self.held), pairwise(there), strict=True)
+        replaces = any(any(map(str.strip, self.lines[a + 1 : b])) and c + 1 < d for (a, b), (c, d) in gaps)
+        if self.closes_only and moves and not replaces:
             return False  # a closing line tells nothing but its indentation
         for (a, b), (c, d), new in zip(pairwise(self.held), pairwise(there), self.new, strict=False):
             here, other = ("\n".join(filter(str.strip, self.lines[x + 1 : y])) for x, y in ((a, b), (c, d)))
@@ -168,11 +166,6 @@ class _Part:
                 return False
         return self._defines_as_much(there)
 
-    def _replaces(self, there: Sequence[int]) -> bool:
-        """Tell whether the block replaces something between two held lines, both here and there."""
-        pairs = zip(pairwise(self.held), pairwise(there), strict=True)
-        return any(any(map(str.strip, self.lines[a + 1 : b])) and c + 1 < d for (a, b), (c, d) in pairs)
-
     def rigid_places(self) -> Iterator[int]:
         """Yield the lines of the file at which the block begins almost unchanged.
 
@@ -183,7 +176,8 @@ class _Part:
         cost = sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in self.own)
         most = max(1, cost // 2)
         here = {op.update_line: op.original_line for op in self.own if op.kind == "both"}
-        once = [(n, j) for n in solid if (j := here.get(self.rows[n][0])) is not None and self._is_once(n)]
+        alone = [n for n in solid if self.index.count(self.rows[n][1]) == 1]
+        once = [(n, j) for n in alone if (j := here.get(self.rows[n][0])) is not None]
         starts = (j - n for n in solid for j in self.index.places(self.rows[n][1])[:MAX_COMPARED])
         for at, n_equal in Counter(starts).items():
             if n_equal < max(2, len(solid) - most) or not 0 <= at <= len(self.lines) - len(self.rows):
@@ -195,9 +189,6 @@ class _Part:
             says = any(n not in others and not is_closer(self.rows[n][1]) for n in solid)
             if len(others) <= most and says and not is_held and not is_here:
                 yield at
-
-    def _is_once(self, n: int) -> bool:
-        return self.index.count(self.rows[n][1]) == 1
 
     def _is_equal(self, n: int, j: int) -> bool:
         return 0 <= j < len(self.lines) and self.rows[n][1].strip() == self.index.stripped[j]

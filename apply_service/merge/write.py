@@ -15,7 +15,6 @@ from itertools import accumulate, pairwise, takewhile
 from apply_service.merge.align import Match
 from apply_service.merge.candidates import Candidates, Kind, key_of, substance, tight
 from apply_service.merge.loose import (
-    Placement,
     balanced_end,
     place_block,
     replaced_above,
@@ -514,7 +513,16 @@ class Writer:
                 high = min(high, self._end_of_scope(b))
                 placement = place_block(self._reading, b, low, max(low, high), self._stub_above(b))
                 self.doubts.append(placement.reason)
-                span = LaidBlock(placement.at, placement.at, self._loose_body(b, placement))
+                block = self._reading.snippet.blocks[b]
+                for i in block.lines:
+                    self.texts[i] = placement.shift.apply(self.texts[i])
+                before = self._free_lines(block.gap_before[::-1], placement.blanks_before)[::-1]
+                # If the snippet begins with the block, the blank lines above it are made anew.
+                n_made = 0 if block.gap_before else placement.blanks_before
+                n_left = placement.blanks_before + placement.blanks_after - len(before) - n_made
+                after = self._free_lines(block.gap_after, n_left)
+                body = [LineOp("take", None, None, "")] * n_made + self._take([*before, *block.lines, *after])
+                span = LaidBlock(placement.at, placement.at, body)
             placed.append(span)
             low = max(low, span.end)
         return placed
@@ -543,21 +551,6 @@ class Writer:
         if header not in self._columns or block.hint is not None:
             return len(self._original)
         return self._reading.close_of(self._columns[header])
-
-    def _loose_body(self, b: int, placement: Placement) -> list[LineOp]:
-        """Return the block's lines, with blank lines between it and its neighbours.
-
-        Lines of the block's gaps become these blank lines.  If the snippet begins with the block, the blank lines above
-        it are made anew.
-        """
-        block = self._reading.snippet.blocks[b]
-        for i in block.lines:
-            self.texts[i] = placement.shift.apply(self.texts[i])
-        before = self._free_lines(block.gap_before[::-1], placement.blanks_before)[::-1]
-        n_made = 0 if block.gap_before else placement.blanks_before
-        n_left = placement.blanks_before + placement.blanks_after - len(before) - n_made
-        after = self._free_lines(block.gap_after, n_left)
-        return [LineOp("take", None, None, "")] * n_made + self._take([*before, *block.lines, *after])
 
     def _free_lines(self, gap: Sequence[int], n: int) -> list[int]:
         """Return up to n lines of a gap (marker, note, blank), each of which becomes one blank line of the output.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
@@ -69,7 +70,12 @@ class LlamaContent:
         lengths = np.fromiter((len(self._vocabulary.piece(token)) for token in ids), np.int64, len(ids))
         ends = np.concatenate([[0], np.cumsum(lengths)])
         if not text.isascii():
-            ends = _in_chars(text.encode(), ends)
+            # An offset inside a character becomes the offset of that character.
+            data = text.encode()
+            begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+            n_begun = np.concatenate([[0], np.cumsum(begins)])
+            places = np.minimum(ends, len(data))
+            ends = n_begun[places] - np.concatenate([~begins, [False]])[places]
         return Encoded(ids, np.minimum(ends, len(text)))
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -84,17 +90,6 @@ class LlamaContent:
             for token, piece in self._vocabulary.pieces().items()
             if piece not in added or not piece.strip() or len(piece) == 1
         }
-
-
-def _in_chars(data: bytes, places: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return byte offsets in UTF-8 as character offsets; an offset inside a character becomes the offset of that
-    character."""
-    begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
-    n_begun = np.concatenate([[0], np.cumsum(begins)])
-    places = np.minimum(places, len(data))
-    is_inside = np.concatenate([~begins, [False]])[places]
-    found: np.ndarray[Any, np.dtype[np.int64]] = n_begun[places] - is_inside
-    return found
 
 
 class LlamaChat:
@@ -150,15 +145,9 @@ class LlamaChat:
         )
         environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
         environment.globals["raise_exception"] = refuse
-        environment.globals["strftime_now"] = _today
+        environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
         try:
             return environment.from_string(source)
         except TemplateError as error:
             message, remedy = f"the model's chat template can't be read: {error}", "use another model"
             raise ModelNotLoadable(message, value=type(error).__name__, remedy=remedy) from error
-
-
-def _today(form: str) -> str:
-    import datetime
-
-    return datetime.datetime.now().strftime(form)

@@ -43,7 +43,14 @@ def clean(text: str, original: str, file: FileLines, formats: Collection[type[Re
         text = _MARKED.sub(r"\1", text)  # the file keeps its own marks
     lines = text.split("\n")
     edits = [stretch for one in formats for stretch in one.indented(lines, file)]
-    return _unnumbered(_unindented(lines, edits, file), file)
+    found = list(lines)
+    for stretch in [*_movable_fences(lines, file), *edits]:  # in list items, they move to the left edge
+        line = found[stretch.start]
+        blanks = line[: len(line) - len(line.lstrip())]
+        texts = found[stretch.start : stretch.stop]
+        if blanks and not file.stands([line]) and all(not text.strip() or text.startswith(blanks) for text in texts):
+            found[stretch.start : stretch.stop] = [text.removeprefix(blanks) for text in texts]
+    return _unnumbered(found, file)
 
 
 def open_call(text: str, formats: Mapping[str, type[Recognised]]) -> Called | None:
@@ -133,15 +140,3 @@ def _movable_fences(lines: Sequence[str], file: FileLines) -> list[range]:
     outside = (line for at, line in enumerate(lines) if at not in fenced)
     says = [line for line in outside if sum(map(str.isalnum, line)) >= MIN_KNOWN]
     return [] if any(file.stands([line]) for line in says) else fences
-
-
-def _unindented(lines: Sequence[str], edits: Sequence[range], file: FileLines) -> list[str]:
-    """Return the lines with fenced text and `edits` moved to the left edge, if they stand in list items."""
-    found = list(lines)
-    for stretch in [*_movable_fences(lines, file), *edits]:
-        line = found[stretch.start]
-        blanks = line[: len(line) - len(line.lstrip())]
-        texts = found[stretch.start : stretch.stop]
-        if blanks and not file.stands([line]) and all(not text.strip() or text.startswith(blanks) for text in texts):
-            found[stretch.start : stretch.stop] = [text.removeprefix(blanks) for text in texts]
-    return found

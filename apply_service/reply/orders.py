@@ -146,20 +146,14 @@ def orders_behind(reply: ReplyLines) -> list[str]:
         is_of_file = any(map(reply.is_of_file, range(start, stop)))
         if fence is not None or not start or len(text) > MAX_PROSE or is_of_file:
             break
-        orders = _sentences_to_obey(text)
+        orders: list[str] = []
+        for sentence in filter(_ORDER_BEHIND.match, _SENTENCE_END.split(text)):
+            parts = _NEXT_ORDER.split(sentence.rstrip(".!"))
+            orders += [f"{part[:1].upper()}{part[1:]}." for part in parts] if len(parts) > 1 else [sentence]
         if text and not orders and not reads_as_english(text):
             break
         found, stop = orders + found, start
     return found
-
-
-def _sentences_to_obey(text: str) -> list[str]:
-    """Return the sentences of a paragraph that ask for a change.  A sentence with several orders is split."""
-    orders: list[str] = []
-    for sentence in filter(_ORDER_BEHIND.match, _SENTENCE_END.split(text)):
-        parts = _NEXT_ORDER.split(sentence.rstrip(".!"))
-        orders += [f"{part[:1].upper()}{part[1:]}." for part in parts] if len(parts) > 1 else [sentence]
-    return orders
 
 
 def added_import(order: str) -> str | None:

@@ -19,7 +19,6 @@ from apply_service.errors import UnknownEditFormat
 from apply_service.merge.siblings import expand_lists
 from apply_service.merge.signed import is_signed
 from apply_service.registry import EDIT_FORMATS
-from apply_service.reply.clean import Called
 from apply_service.reply.found import CHECK, SNIPPET, FoundEdit, OpenReply
 from apply_service.reply.orders import added_import, is_of_code, repeats
 from apply_service.reply.snippet import read_snippet
@@ -92,12 +91,6 @@ def name_finding(edit: FoundEdit, prediction: Prediction) -> Verdict | None:
     )
 
 
-def _from_call(edit: FoundEdit, called: Called) -> FoundEdit:
-    """Return the edit together with the tool call's words about it."""
-    edit = replace(edit, prose="\n".join(filter(None, [called.prose, edit.prose])))
-    return edit.but(DOUBT, "the JSON of the call was broken and was mended") if called.is_mended else edit
-
-
 def _not_done(opened: OpenReply, name: str, edit: FoundEdit) -> list[str]:
     """Return the orders (sentences that ask for a change) after the edit that nothing carries out.  The merger carries
     out those that stand in a snippet."""
@@ -121,7 +114,8 @@ def _read(opened: OpenReply, name: str) -> FoundEdit:
     else:
         edit = replace(read_snippet(opened), format=name)
     if opened.called is not None:
-        return _from_call(edit, opened.called)
+        edit = replace(edit, prose="\n".join(filter(None, [opened.called.prose, edit.prose])))
+        return edit.but(DOUBT, "the JSON of the call was broken and was mended") if opened.called.is_mended else edit
     if reply.is_prose_file and not found.has_marks and not reply.plain_fences:
         return edit
     left = _not_done(opened, name, edit)

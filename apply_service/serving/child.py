@@ -138,8 +138,15 @@ class _Forks:
                     with contextlib.suppress(BlockingIOError):
                         source.recv(4096)
                 else:
-                    self._release(source)
-            self._reap()
+                    self._selector.unregister(source)
+                    ended = self._held.pop(source)
+                    os.kill(ended, signal.SIGKILL)
+                    self._let_go[ended] = source
+            for child in [*self._let_go]:
+                done, status = os.waitpid(child, os.WNOHANG)
+                if done:
+                    with self._let_go.pop(child) as hold, contextlib.suppress(OSError):
+                        hold.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
 
     def _fork(self) -> bool:
         """Fork a worker if the service asks for one.  Return False if the service is gone."""
@@ -185,16 +192,3 @@ class _Forks:
             code = 0
         finally:
             os._exit(code)
-
-    def _release(self, hold: socket.socket) -> None:
-        self._selector.unregister(hold)
-        pid = self._held.pop(hold)
-        os.kill(pid, signal.SIGKILL)
-        self._let_go[pid] = hold
-
-    def _reap(self) -> None:
-        for pid in [*self._let_go]:
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                with self._let_go.pop(pid) as hold, contextlib.suppress(OSError):
-                    hold.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))

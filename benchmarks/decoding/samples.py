@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from apply_eval.statistics import median, quantile_interval, share_of
+from apply_eval.statistics import median, median_interval, share_of
 
 PLAIN, PLAIN_ENGINE, PLAIN_PEER, LOOKUP_PEER = "plain", "plain_engine", "hf_plain", "hf_prompt_lookup"
 WIDE_LOOKUP_PEER = "hf_prompt_lookup_128"
@@ -129,6 +129,6 @@ def _ratio(samples: Sequence[Sample], baseline: Sequence[Sample]) -> dict[str, A
     ratios = [sample.tok_s / speeds[sample.group] for sample in samples if sample.group in speeds]
     if not ratios:
         return None
-    interval = quantile_interval(ratios, 0.5, seed=0)
+    interval = median_interval(ratios, seed=0)
     bounds = (None, None) if interval is None else (round(interval.low, 4), round(interval.high, 4))
     return {"median": round(statistics.median(ratios), 4), "low": bounds[0], "high": bounds[1], "n": len(ratios)}

@@ -56,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     with told_errors():
         planned = plan_pieces(options.shapes.split(","), list(map(int, options.batches.split(","))))
-        files = open_files(options)
+        run_id = {name: getattr(options, name) for name in RUN_OPTIONS}
+        device = describe_device(options.device)["name"]
+        files = Results(options.out, run_id | {"cases": read_prepared(options.out)["digest"], "device": device})
         if options.one_piece:
             return run_one(choose_pieces(planned, options.one_piece)[0], options, files)
         return run_all(planned, options, files)
@@ -86,13 +88,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.where = pick_device(options.device)
     options.shapes = options.shapes or SHAPES["cuda" if options.where.type == "cuda" else "cpu"]
     return options
-
-
-def open_files(options: argparse.Namespace) -> Results:
-    """The folder of results; a run is known by its options, its edits and its device."""
-    run_id = {name: getattr(options, name) for name in RUN_OPTIONS}
-    device = describe_device(options.device)["name"]
-    return Results(options.out, run_id | {"cases": read_prepared(options.out)["digest"], "device": device})
 
 
 # -- all pieces --------------------------------------------------------------------------------------------------------

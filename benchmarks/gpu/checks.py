@@ -173,7 +173,10 @@ def check_attention(device: torch.device, dtype: torch.dtype, *, seed: int) -> I
         model = _model(group, device, dtype)
         exact = _model(group, device, torch.float32)
         exact.load_state_dict({name: value.float() for name, value in model.state_dict().items()})
-        plan = _plan(rng, device)
+        longest = CONTEXT if device.type == "cuda" else 90
+        between = [(rng.randrange(3, longest - 60), rng.randint(1, 60)) for _ in range(3)]
+        lengths = [(1, 5), (2, 1), (longest - 40, 40), *between]
+        plan = [([rng.randrange(512) for _ in range(n)], [rng.randrange(512) for _ in range(m)]) for n, m in lengths]
         wanted = _keys_and_values(exact, "sdpa", plan)
         usual = max(_errors(_keys_and_values(model, "sdpa", plan), wanted))
         for i, found in enumerate(_errors(_keys_and_values(model, "triton", plan), wanted)):
@@ -202,14 +205,6 @@ def _model(group: int, device: torch.device, dtype: torch.dtype) -> Any:
     torch.manual_seed(group)
     model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=register())
     return model.to(device).eval()
-
-
-def _plan(rng: random.Random, device: torch.device) -> Plan:
-    """Sequences that begin with nothing in the cache, end with it full, or have any odd length between."""
-    longest = CONTEXT if device.type == "cuda" else 90
-    between = [(rng.randrange(3, longest - 60), rng.randint(1, 60)) for _ in range(3)]
-    lengths = [(1, 5), (2, 1), (longest - 40, 40), *between]
-    return [([rng.randrange(512) for _ in range(n)], [rng.randrange(512) for _ in range(m)]) for n, m in lengths]
 
 
 def _keys_and_values(model: Any, attention: str, plan: Plan) -> list[torch.Tensor]:
@@ -261,7 +256,10 @@ def check_decoding(name: str, shape: str, device: torch.device, weights: Weights
     given: dict[str, Any] = {"device": device.type, "weights": weights, "window": window, "kv_cache_bytes": 2**30}
     engine = load_replay(REPLAY + shape, **given).engine
     assert isinstance(engine, TorchEngine)
-    prompts = random_prompts(engine, seed)
+    rng = random.Random(seed)
+    n_prompts, longest = (16, 1_200) if engine.device.type == "cuda" else (3, 40)
+    n_vocab = engine.model.config.get_text_config().vocab_size
+    prompts = [[rng.randrange(n_vocab) for _ in range(rng.randrange(2, longest))] for _ in range(n_prompts)]
     nothing = [NoDraft() for _ in prompts]
     undrafted = decode(engine, prompts, nothing)
     drafts = [KnownDraft(ids, (1, 3, 11, 40)[i % 4]) for i, ids in enumerate(undrafted)]
@@ -292,14 +290,6 @@ def random_heads(engine: TorchEngine, seed: int) -> Iterator[DraftHead]:
     medusa = Medusa(engine, 3)
     medusa.install()
     yield medusa
-
-
-def random_prompts(engine: TorchEngine, seed: int) -> list[list[int]]:
-    """Of odd lengths, some across the blocks and stretches of keys that kernels work in."""
-    rng = random.Random(seed)
-    n_prompts, longest = (16, 1_200) if engine.device.type == "cuda" else (3, 40)
-    n_vocab = engine.model.config.get_text_config().vocab_size
-    return [[rng.randrange(n_vocab) for _ in range(rng.randrange(2, longest))] for _ in range(n_prompts)]
 
 
 def decode(engine: Any, prompts: Sequence[Sequence[int]], drafters: Sequence[Drafter]) -> list[list[int]]:

@@ -140,17 +140,15 @@ class _Reader:
         elif match := MODEL.match(said):
             self.model, self.edit_format = match[1], match[2]
         elif match := COMMIT.match(said):
-            self._commit(NamedCommit(match[1], match[2].strip()))
+            commit = NamedCommit(match[1], match[2].strip())
+            if not self.waiting:
+                self.session.other_commits += 1
+            for reply in self.waiting:
+                reply.commit = commit
+            self.waiting.clear()
         elif last is not None and (match := APPLIED.match(said)):
             last.applied.append(match[1].strip())
             if last not in self.waiting:
                 self.waiting.append(last)
         elif last is not None and FAILURE.match(said):
             last.has_failed = True
-
-    def _commit(self, commit: NamedCommit) -> None:
-        if not self.waiting:
-            self.session.other_commits += 1
-        for reply in self.waiting:
-            reply.commit = commit
-        self.waiting.clear()

@@ -14,7 +14,7 @@ from apply_eval.errors import DataError
 from apply_eval.numbers import DASH, count, print_table, share
 from apply_eval.results import RunResults
 from apply_eval.rows import RunRow, SampleFacts
-from apply_eval.statistics import Interval, mean, mean_interval, median, quantile_interval, ratio_interval
+from apply_eval.statistics import Interval, mean, mean_interval, median, median_interval, ratio_interval
 from apply_eval.summary import is_silent
 
 MAX_IDS = 10
@@ -85,7 +85,7 @@ def _ratio(field: str, pairs: Sequence[tuple[RunRow, RunRow]], seed: int) -> Dif
         interval = ratio_interval([(after, before) for before, after in values], seed=seed)
         return Difference(field, "ratio", len(values), mean(a), mean(b), change, interval, False)
     ratios = [after / before for before, after in values]
-    interval = quantile_interval(ratios, 0.5, seed=seed)
+    interval = median_interval(ratios, seed=seed)
     return Difference(field, "ratio", len(values), median(a), median(b), median(ratios), interval, False)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -33,8 +33,8 @@ from apply_eval.statistics import (
     chance_of_as_many,
     clopper_pearson,
     median,
+    median_interval,
     percentile,
-    quantile_interval,
     share_of,
 )
 from apply_eval.summary import cost_per_million
@@ -54,6 +54,8 @@ MAX_LOST = 5
 """Requests in a row without an answer: the server is gone."""
 SHOWN_CHARS, MAX_ERROR_CHARS = 40, 200
 KIND, SCHEMA_VERSION = "lossless", 1
+ASKED = ("url", "plain", "on", "off", "endpoint", "temperature", "stream", "max_tokens", "price_per_hour")
+"""Options that a reader of the results must know."""
 
 Mode = Literal["greedy", "seeded"]
 Way = Literal["plain", "drafts", "again"]
@@ -149,11 +151,12 @@ def run(arguments: argparse.Namespace) -> int:
                     raise
                 stopped = error
     verdicts = {mode: judge([one for one in found if one.mode == mode], mode) for mode in modes}
+    asked = {name: getattr(arguments, name) for name in ASKED}
     results = {
         "kind": KIND,
         "schema_version": SCHEMA_VERSION,
         "complete": stopped is None,
-        "asked": _asked(arguments, drafts, plain),
+        "asked": asked | {"model": drafts.model, "plain_model": plain.model},
         "provenance": provenance(files, seed=arguments.seed),
         "verdicts": verdicts,
         "groups": list(groups(found)),
@@ -220,13 +223,6 @@ def open_servers(arguments: argparse.Namespace) -> tuple[CompletionServer, Compl
         CompletionServer(arguments.url, extra=on, **same),
         CompletionServer(arguments.plain or arguments.url, extra=off, **same),
     )
-
-
-def _asked(arguments: argparse.Namespace, drafts: CompletionServer, plain: CompletionServer) -> dict[str, Any]:
-    """Return what a reader must know of the requests."""
-    given = ("url", "plain", "on", "off", "endpoint", "temperature", "stream", "max_tokens", "price_per_hour")
-    models = {"model": drafts.model, "plain_model": plain.model}
-    return {name: getattr(arguments, name) for name in given} | models
 
 
 # -- asking ------------------------------------------------------------------------------------------------------------
@@ -348,7 +344,7 @@ def judge(found: Sequence[Comparison], mode: Mode) -> dict[str, Any]:
         word = "noisy"
     elif odd.get("drafts"):
         word = "unclear"
-    return figures | {"verdict": word, "sentence": SENTENCES[word](mode, figures)}
+    return figures | {"verdict": word, "sentence": sentence_of(word, mode, figures)}
 
 
 def figures_of(found: Sequence[Comparison]) -> dict[str, Any]:
@@ -385,46 +381,33 @@ def _drafted(replies: Iterator[Reply]) -> int | None:
     return sum(told) if told else None
 
 
-def _same(mode: Mode, figures: Mapping[str, Any]) -> str:
-    bound = share(figures["drafts_differ"]["interval"][1])
-    return f"{mode}: no difference in {figures['n_compared']} answers, so drafts change at most {bound} of such answers"
-
-
-def _changed(mode: Mode, figures: Mapping[str, Any]) -> str:
-    told = f"{mode}: drafts change answers: {_differ(figures)}"
-    if figures["n_came_again"]:
-        told += f"; {figures['n_came_again']} of {figures['n_repeated']} came again in {REPEATS} of {REPEATS} repeats"
-    if gaps := figures["gaps"]:
-        told += f"; the first differing tokens are {gaps[0]:.2f} to {gaps[-1]:.2f} apart in probability"
-    if mode == "seeded":
-        told += "; whether their distribution changes, equal seeds do not show"
-    return told
-
-
-def _noisy(mode: Mode, figures: Mapping[str, Any]) -> str:
-    fault = "does not repeat itself" if mode == "greedy" else "does not hold a seed"
-    return f"{mode}: the server {fault}: {_differ(figures)}, which proves nothing about drafts"
-
-
-def _unclear(mode: Mode, figures: Mapping[str, Any]) -> str:
-    return f"{mode}: {_differ(figures)}, and no difference came again: ask more prompts (--limit)"
-
-
-def _nothing(mode: Mode, figures: Mapping[str, Any]) -> str:
-    if figures["n_drafted_plain"]:
-        return f"{mode}: plain had drafts too ({figures['n_drafted_plain']} tokens), so nothing was compared"
-    if figures["n_compared"]:
-        return f"{mode}: not a token was drafted, so nothing was compared"
-    return f"{mode}: of {figures['n']} prompts none was answered twice, so nothing was compared"
-
-
-SENTENCES: Mapping[Word, Callable[[Mode, Mapping[str, Any]], str]] = {
-    "same": _same,
-    "changed": _changed,
-    "noisy": _noisy,
-    "unclear": _unclear,
-    "nothing": _nothing,
-}
+def sentence_of(word: Word, mode: Mode, figures: Mapping[str, Any]) -> str:
+    """Return the sentence of a verdict."""
+    n = figures["n_compared"]
+    if word == "same":
+        bound = share(figures["drafts_differ"]["interval"][1])
+        told = f"no difference in {n} answers, so drafts change at most {bound} of such answers"
+    elif word == "changed":
+        told = f"drafts change answers: {_differ(figures)}"
+        if figures["n_came_again"]:
+            came, repeated = figures["n_came_again"], figures["n_repeated"]
+            told += f"; {came} of {repeated} came again in {REPEATS} of {REPEATS} repeats"
+        if gaps := figures["gaps"]:
+            told += f"; the first differing tokens are {gaps[0]:.2f} to {gaps[-1]:.2f} apart in probability"
+        if mode == "seeded":
+            told += "; whether their distribution changes, equal seeds do not show"
+    elif word == "noisy":
+        fault = "does not repeat itself" if mode == "greedy" else "does not hold a seed"
+        told = f"the server {fault}: {_differ(figures)}, which proves nothing about drafts"
+    elif word == "unclear":
+        told = f"{_differ(figures)}, and no difference came again: ask more prompts (--limit)"
+    elif figures["n_drafted_plain"]:
+        told = f"plain had drafts too ({figures['n_drafted_plain']} tokens), so nothing was compared"
+    elif n:
+        told = "not a token was drafted, so nothing was compared"
+    else:
+        told = f"of {figures['n']} prompts none was answered twice, so nothing was compared"
+    return f"{mode}: {told}"
 
 
 def _differ(figures: Mapping[str, Any]) -> str:
@@ -449,7 +432,7 @@ def pays(found: Sequence[Comparison], kind: str, price_per_hour: float | None) -
     sides = {way: [replies[way] for replies in pairs] for way in ("plain", "drafts")}
     latencies = {way: [reply.latency_s for reply in replies] for way, replies in sides.items()}
     ratios = [plain / drafts for plain, drafts in zip(latencies["plain"], latencies["drafts"], strict=True)]
-    interval = quantile_interval(ratios, 0.5, seed=0)
+    interval = median_interval(ratios, seed=0)
     figures = {
         "n": len(pairs),
         "speedup": median(ratios),

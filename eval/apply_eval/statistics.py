@@ -84,9 +84,9 @@ def share_interval(hits: Sequence[bool], *, seed: int) -> Interval | None:
     return mean_interval([float(hit) for hit in hits], seed=seed)
 
 
-def quantile_interval(values: Sequence[float], q: float, *, seed: int) -> Interval | None:
-    """Of the `q` quantile (0.5: the median); None below two samples."""
-    return bootstrap(values, lambda drawn: np.quantile(drawn, q, axis=1), seed=seed)
+def median_interval(values: Sequence[float], *, seed: int) -> Interval | None:
+    """Of the median; None below two samples."""
+    return bootstrap(values, lambda drawn: np.quantile(drawn, 0.5, axis=1), seed=seed)
 
 
 def ratio_interval(pairs: Sequence[tuple[float, float]], *, seed: int) -> Interval | None:
@@ -171,12 +171,12 @@ class Bin(NamedTuple):
     """The share of them that is right; calibrated where it equals the confidence."""
 
 
-def reliability(confidences: Sequence[float], exact: Sequence[bool], *, n_bins: int = N_BINS) -> list[Bin]:
+def reliability(confidences: Sequence[float], exact: Sequence[bool]) -> list[Bin]:
     """The reliability table: bins of equal width over 0..1, empty ones left out."""
-    members: list[list[tuple[float, bool]]] = [[] for _ in range(n_bins)]
+    members: list[list[tuple[float, bool]]] = [[] for _ in range(N_BINS)]
     for confidence, right in zip(confidences, exact, strict=True):
-        members[min(int(confidence * n_bins), n_bins - 1)].append((confidence, right))
-    return [_bin(at / n_bins, (at + 1) / n_bins, found) for at, found in enumerate(members) if found]
+        members[min(int(confidence * N_BINS), N_BINS - 1)].append((confidence, right))
+    return [_bin(at / N_BINS, (at + 1) / N_BINS, found) for at, found in enumerate(members) if found]
 
 
 def _bin(low: float, high: float, members: Sequence[tuple[float, bool]]) -> Bin:

@@ -22,9 +22,9 @@ from apply_eval.statistics import (
     mean,
     mean_interval,
     median,
+    median_interval,
     paired_ratios,
     percentile,
-    quantile_interval,
     ratio_interval,
     risk_figures,
     share_interval,
@@ -128,7 +128,7 @@ def _main_figures(
     figures |= {name: mean([float(hit) for hit in hits]) for name, hits in shares.items()}
     figures |= {name: median(values) for name, values in medians.items()}
     intervals = {name: share_interval(hits, seed=options.seed) for name, hits in shares.items()}
-    intervals |= {name: quantile_interval(values, 0.5, seed=options.seed) for name, values in medians.items()}
+    intervals |= {name: median_interval(values, seed=options.seed) for name, values in medians.items()}
     return figures, intervals
 
 

@@ -23,7 +23,7 @@ from apply_eval.statistics import (
     is_flagged,
     is_silent_error,
     mean_interval,
-    quantile_interval,
+    median_interval,
     ranking,
     ratio_interval,
     reliability,
@@ -75,7 +75,7 @@ def test_wilson_by_hand() -> None:
 
 def test_quantiles_and_ratios() -> None:
     values = [float(i) for i in range(101)]
-    median = quantile_interval(values, 0.5, seed=0)
+    median = median_interval(values, seed=0)
     assert median is not None
     assert median.low < 50 < median.high
     ratio = ratio_interval([(1.0, 2.0)] * 50, seed=0)
@@ -92,7 +92,7 @@ def test_samples_without_anything_below_the_line_do_not_count() -> None:
 def test_one_sample_says_nothing_of_its_spread() -> None:
     assert mean_interval([], seed=0) is None
     assert mean_interval([3.0], seed=0) is None
-    assert quantile_interval([3.0], 0.5, seed=0) is None
+    assert median_interval([3.0], seed=0) is None
     assert share_interval([], seed=0) is None
     assert share_interval([True], seed=0) == wilson(1, 1)
 

@@ -68,7 +68,8 @@ class Eagle3(RecurrentHead):
 
     @classmethod
     def load(cls, engine: TorchEngine, _model: Path, folder: Path | None) -> Self:
-        tensors = {_own_name(key): tensor for key, tensor in read_tensors(folder, cls.name).items()}
+        found = read_tensors(folder, cls.name)
+        tensors = {re.sub(r"^layers\.0\.", "midlayer.", key.removeprefix("model.")): found[key] for key in found}
         assert folder is not None
         config = read_config(folder, cls.name)
         head = cls(engine, config)
@@ -124,7 +125,3 @@ class Eagle3(RecurrentHead):
     def mask(self) -> tuple[int, torch.Tensor]:
         assert self.mask_hidden is not None
         return self.mask_id, self.fuse(self.mask_hidden)
-
-
-def _own_name(key: str) -> str:
-    return re.sub(r"^layers\.0\.", "midlayer.", key.removeprefix("model."))

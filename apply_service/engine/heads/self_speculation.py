@@ -48,7 +48,20 @@ class SelfSpeculation:
             gains = [expected_gain(share, cost) for share, cost in zip(shares, costs, strict=True)]
             best = max(range(len(gains)), key=gains.__getitem__)
             self.cost = costs[best]
-            self._exit = exit_engine(self._engine, best + 1)
+            # The engine of the first layers shares all weights and slots with the whole one.
+            whole, model = self._engine, copy.copy(self._engine.model)
+            inner = copy.copy(model.base_model)
+            inner._modules = {**inner._modules, "layers": inner.layers[: best + 1]}
+            model._modules = {**model._modules, model.base_model_prefix: inner}
+            self._exit = TorchEngine(
+                model,
+                name=whole.name,
+                buckets=whole.buckets,
+                padded=False,
+                pool=whole.pool,
+                attention=whole.attention,
+                cuda_graphs="on" if whole.has_graphs else "off",
+            )
             told = f"early exit after layer {best + 1}: agrees on {shares[best]:.0%}, costs {costs[best]:.0%} of a pass"
             log.info("%s; expected to write %.2f times as fast as without drafts", told, gains[best])
         return ExitWriter(self._exit, session, sampling)
@@ -68,23 +81,6 @@ class ExitWriter:
             assert answer is not None
             last_id = answer.choices[0]
             yield last_id
-
-
-def exit_engine(engine: TorchEngine, n_layers: int) -> TorchEngine:
-    """Return an engine of the model's first `n_layers` layers.  It shares all weights and slots with `engine`."""
-    model = copy.copy(engine.model)
-    inner = copy.copy(model.base_model)
-    inner._modules = {**inner._modules, "layers": inner.layers[:n_layers]}
-    model._modules = {**model._modules, model.base_model_prefix: inner}
-    return TorchEngine(
-        model,
-        name=engine.name,
-        buckets=engine.buckets,
-        padded=False,
-        pool=engine.pool,
-        attention=engine.attention,
-        cuda_graphs="on" if engine.has_graphs else "off",
-    )
 
 
 @torch.inference_mode()

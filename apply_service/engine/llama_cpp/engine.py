@@ -90,7 +90,25 @@ class LlamaEngine:
         self.n_cells = -(-min(n_wanted, MAX_SEQUENCES * model.n_trained) // CELL_GRAIN) * CELL_GRAIN
         self.context_limit = min(model.n_trained, self.n_cells)
         most_rows = min(MOST_ROWS if window is None else window + 1, self.context_limit)
-        self._context = self._open_context(most_rows)
+        options = self._library.llama_context_default_params()
+        options.n_ctx = self.n_cells
+        options.n_batch = options.n_ubatch = max(most_rows, MAX_SEQUENCES)  # llama.cpp aborts if n_batch is smaller
+        options.n_seq_max = MAX_SEQUENCES
+        options.kv_unified = True
+        options.swa_full = True  # otherwise rows before a rejected token might be lost
+        options.n_threads = options.n_threads_batch = self.n_threads
+        if not self.is_on_gpu:  # only with this can batches be exact, and it is faster
+            options.flash_attn_type = self._library.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        options.no_perf = True
+        context = self._library.llama_init_from_model(self.model.handle, options)
+        if not context:
+            raise ModelTooLarge(
+                f"llama.cpp has no memory for this model: {last_complaint()}",
+                value=f"{self.n_cells * self.model.bytes_per_cell} bytes of keys and values",
+                remedy="a smaller KV cache (--kv-cache-mb), or a smaller model",
+            )
+        self.free = weakref.finalize(self, self._library.llama_free, context)
+        self._context = context
         self._memory = self._library.llama_get_memory(self._context)
         self._batch = _Batch(self._library, most_rows)
         self._free = list(range(MAX_SEQUENCES - 1, -1, -1))
@@ -129,27 +147,6 @@ class LlamaEngine:
             f"best measured batch are {found.speedup_limit:.1f} times as fast as single tokens; context "
             f"{self.context_limit}{limit}"
         )
-
-    def _open_context(self, most_rows: int) -> Any:
-        options = self._library.llama_context_default_params()
-        options.n_ctx = self.n_cells
-        options.n_batch = options.n_ubatch = max(most_rows, MAX_SEQUENCES)  # llama.cpp aborts if n_batch is smaller
-        options.n_seq_max = MAX_SEQUENCES
-        options.kv_unified = True
-        options.swa_full = True  # otherwise rows before a rejected token might be lost
-        options.n_threads = options.n_threads_batch = self.n_threads
-        if not self.is_on_gpu:  # only with this can batches be exact, and it is faster
-            options.flash_attn_type = self._library.LLAMA_FLASH_ATTN_TYPE_ENABLED
-        options.no_perf = True
-        context = self._library.llama_init_from_model(self.model.handle, options)
-        if not context:
-            raise ModelTooLarge(
-                f"llama.cpp has no memory for this model: {last_complaint()}",
-                value=f"{self.n_cells * self.model.bytes_per_cell} bytes of keys and values",
-                remedy="a smaller KV cache (--kv-cache-mb), or a smaller model",
-            )
-        self.free = weakref.finalize(self, self._library.llama_free, context)
-        return context
 
     @property
     def is_on_gpu(self) -> bool:

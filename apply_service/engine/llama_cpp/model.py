@@ -111,23 +111,15 @@ class LlamaModel:
         self.n_vocab: int = library.llama_vocab_n_tokens(self._vocabulary)
         self.n_trained: int = library.llama_model_n_ctx_train(self.handle)
         self._pieces: dict[int, bytes] = {}
-        self._refuse_unsuited()
-        self.load_s = time.perf_counter() - started
-
-    def _refuse_unsuited(self) -> None:
-        """Raise ModelNotLoadable if wrong drafts can't be removed from the model's state, or if the model is not a
-        plain decoder."""
-        library = self.library
         why = ""
         if library.llama_model_is_recurrent(self.handle) or library.llama_model_is_hybrid(self.handle):
             why = "the model keeps a recurrent state, which this engine can't roll back after a wrong draft"
         elif library.llama_model_has_encoder(self.handle) or not library.llama_model_has_decoder(self.handle):
             why = "the model is no plain decoder"
         if why:
-            remedy = "use another model"
-            raise ModelNotLoadable(
-                why, value=str(self.path), limit="models whose only state is keys and values", remedy=remedy
-            )
+            limit = "models whose only state is keys and values"
+            raise ModelNotLoadable(why, value=str(path), limit=limit, remedy="use another model")
+        self.load_s = time.perf_counter() - started
 
     def metadata(self, key: str) -> str | None:
         """Return the value of a metadata key as text; None if the file lacks the key."""
@@ -158,20 +150,17 @@ class LlamaModel:
 
     def piece(self, token: int) -> bytes:
         """Return the bytes of a token; empty for a control token."""
-        if (known := self._pieces.get(token)) is None:
-            known = self._pieces[token] = self._read_piece(token)
-        return known
-
-    def _read_piece(self, token: int) -> bytes:
         if not 0 <= token < self.n_vocab:
             return b""
-        room = ctypes.create_string_buffer(256)
-        read = self.library.llama_token_to_piece
-        n_bytes = read(self._vocabulary, token, room, len(room), 0, False)
-        if n_bytes < 0:
-            room = ctypes.create_string_buffer(-n_bytes)
+        if (known := self._pieces.get(token)) is None:
+            room = ctypes.create_string_buffer(256)
+            read = self.library.llama_token_to_piece
             n_bytes = read(self._vocabulary, token, room, len(room), 0, False)
-        return room.raw[:n_bytes]
+            if n_bytes < 0:
+                room = ctypes.create_string_buffer(-n_bytes)
+                n_bytes = read(self._vocabulary, token, room, len(room), 0, False)
+            known = self._pieces[token] = room.raw[:n_bytes]
+        return known
 
     def pieces(self) -> Mapping[int, bytes]:
         """Return the bytes of every token."""

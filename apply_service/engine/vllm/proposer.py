@@ -146,10 +146,8 @@ class Proposer:
         if sent is None:
             return None
         if (asked := self._own if sent.format_name is None else self._formats.get(sent.format_name)) is None:
-            message, remedy = (
-                f"`vllm_xargs.{FORMAT}` names a prompt format that this model does not have",
-                "use one of these, or leave it out",
-            )
+            message = f"`vllm_xargs.{FORMAT}` names a prompt format that this model does not have"
+            remedy = "use one of these, or leave it out"
             raise InvalidField(message, value=sent.format_name, limit=list(self._formats), remedy=remedy)
         return MergedEdit(DraftContext(asked.encode_sources(sent.job)))
 

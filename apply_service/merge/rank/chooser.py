@@ -87,16 +87,12 @@ class Chooser(NamedTuple):
         """Return the chance that each reading is right.  No chance exceeds that of the best reading, and the sum is at
         most 1."""
         at = best(scores)
-        chance = logistic(scores[at])
+        chance = 0.5 * (1.0 + math.tanh(0.5 * scores[at]))
         if readings[at].get(UNSEEN, 0.0) > 0:
             chance = min(chance, UNSEEN_CHANCE)
         weights = [0.0 if i == at else math.exp(score - scores[at]) for i, score in enumerate(scores)]
         left = (1.0 - chance) * self.elsewhere / (math.fsum(weights) or 1.0)
         return [chance if i == at else min(chance, left * weight) for i, weight in enumerate(weights)]
-
-
-def logistic(log_odds: float) -> float:
-    return 0.5 * (1.0 + math.tanh(0.5 * log_odds))
 
 
 def best(scores: Sequence[float]) -> int:
