@@ -305,8 +305,8 @@ def _add_run(add: Add) -> None:
     add("--drafters", type=_names, metavar="A,B", help=drafters_help)
     add("--no-plain", action="store_true", help="leave out the undrafted baseline, and speed-ups with it")
     peers_help = (
-        "hf-plain, hf-prompt-lookup, hf-prompt-lookup-128; vllm=URL, vllm-ngram=URL, vllm-suffix=URL, "
-        "vllm-merged-edit=URL"
+        "hf-plain, hf-prompt-lookup, hf-prompt-lookup-128; vllm=URL, vllm-ngram=URL, vllm-ngram-128=URL, "
+        "vllm-suffix=URL, vllm-merged-edit=URL"
     )
     add("--peers", type=_peer_urls, default={}, metavar="A,B=URL", help=peers_help)
     target_help = "embedded, a folder, a Hugging Face id, or replay:SHAPE"
