@@ -367,6 +367,7 @@ def _add_lossless(add: Add) -> None:
     add("--temperature", type=float, default=0.8, metavar="T", help=temperature_help)
     add("--seed", type=int, default=0, metavar="N", help="of the order, and of the sampling")
     add("--stream", action="store_true", help="ask for streams")
+    add("--tell-edit", action="store_true", help="send each edit to our plug-in in vLLM, with drafts")
     add("--timeout", type=float, default=600.0, metavar="S", help="deadline of a request in seconds")
     add("--price-per-hour", type=float, metavar="P", help="of the server: also tell what a million tokens cost")
     add("--out", type=Path, metavar="FOLDER", help="folder for results.json and report.html")
