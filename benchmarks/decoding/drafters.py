@@ -143,14 +143,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     runtime = build_runtime(settings)
     target = in_process(runtime.load(options.model))
     engine: Any = target.engine
-    undrafted = replace(target, engine=engine.plain())
     contenders: dict[str, Any] = dict(map(partial(open_server, runtime), options.vllm))
     base = VLLM if contenders else PLAIN
-    contenders = contenders or {PLAIN: undrafted, **dict(open_contenders(target, heads, options))}
+    contenders = contenders or dict(open_contenders(target, heads, options))
     tallies: dict[str, dict[str, Tally]] = {work: defaultdict(Tally) for work in options.works.split(",")}
     for work, by_name in tallies.items():
         cases = (case for record in records if (case := case_of(record, work, target, options)) is not None)
-        chosen = (case for case in cases if not options.new_text or has_new_text(case, undrafted, options))
+        chosen = (case for case in cases if not options.new_text or has_new_text(case, target, options))
         for i, case in enumerate(islice(chosen, options.limit)):
             names = [*contenders]
             for name in names if i == 0 else ():
@@ -189,6 +188,7 @@ def open_contenders(
 ) -> Iterator[tuple[str, Target | PeerContender]]:
     """Yield each contender by its name; every drafter learns what is accepted of its own drafts alone."""
     engine: Any = target.engine
+    yield PLAIN, replace(target, engine=engine.plain())
     if options.peers:
         yield from (
             (name, PeerContender(name, target, library_model(engine))) for name, n in LOOKUP_TOKENS.items() if n
@@ -220,10 +220,10 @@ def beside(target: Target, name: str, folder: str, options: argparse.Namespace) 
     return replace(target, engine=engine, head=open_head(name, engine, model, Path(folder) if folder else None))
 
 
-def has_new_text(case: Case, plain: Target, options: argparse.Namespace) -> bool:
+def has_new_text(case: Case, target: Target, options: argparse.Namespace) -> bool:
     """Tell whether the target's own output is more than a part of the file."""
-    stream = plain.prompt_format.open_stream()
-    text = stream.push(decode(plain, NO_DRAFTS, case, options, Tally()))
+    stream = target.prompt_format.open_stream()
+    text = stream.push(decode(replace(target, learnt={}), COPIES, case, options, Tally()))
     return text.rstrip("\ufffd") not in case.job.original
 
 
