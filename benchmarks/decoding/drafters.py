@@ -6,26 +6,33 @@ Three kinds of work on the same edits: `instruction` (the commit's subject alone
 new file) and `lazy` (the snippet).  The target decides token by token, in all of them, up to `--tokens` tokens.  All
 contenders take turns on each edit.  `plain` is the undrafted run, unpadded; `times_plain` is of the decoding alone.
 `differs` counts outputs that are not those of the padded run without drafts (`--law`).
+
+With `--vllm NAME=URL#PID` vLLM's servers take part in place of our engine, after their first token.  Seconds are the
+processor time of the process PID and its children, and `plain` is the server `vllm`.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from apply_eval.datasets import EditRecord, chosen_records
+from apply_eval.decoders import METHODS, Vllm
 from apply_eval.library import library_model
 from apply_eval.mine import OWN_EDITS
 from apply_eval.provenance import provenance, safe_path
+from apply_eval.runners import RequestOptions
 from apply_service.build import build_runtime
 from apply_service.drafting.drafter import drafter_names
 from apply_service.engine.heads.base import open_head
@@ -34,7 +41,7 @@ from apply_service.errors import UnsupportedParameter
 from apply_service.models import EMBEDDED, embedded_directory
 from apply_service.registry import HEADS, NO_DRAFTS, head_of
 from apply_service.settings import Settings
-from apply_service.target import Target, in_process, open_decoding
+from apply_service.target import Runtime, Target, in_process, open_decoding
 from apply_service.text.fidelity import normalise
 from apply_service.types import ApplyRequest
 from benchmarks.decoding.cases import make_case
@@ -51,7 +58,7 @@ from benchmarks.report import number, table, told_errors, write_result
 
 WORKS = ("instruction", "whole_file", "lazy")
 COPIES = "merged_edit+suffix"
-PLAIN = "plain"
+PLAIN, VLLM = "plain", "vllm"
 OPTIONS = ("limit", "tokens", "max_tokens", "temperature", "law", "new_text")
 """What the result keeps of the options."""
 
@@ -107,6 +114,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     text = "only edits of which the target writes more than a part of the file, within --tokens"
     parser.add_argument("--new-text", action="store_true", help=text)
     parser.add_argument("--peers", action="store_true", help="the library's prompt lookup as well")
+    text = f"vLLM's servers on the same model, NAME=URL#PID, in place of ours: {', '.join(METHODS)}"
+    parser.add_argument("--vllm", action="append", default=[], help=text)
     parser.add_argument("--law", action="store_true", help="compare with the padded run without drafts, which is slow")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--device", default="auto")
@@ -131,23 +140,30 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         device=options.device,
         prefix_cache_mb=0,
     )
-    target = in_process(build_runtime(settings).load(options.model))
+    runtime = build_runtime(settings)
+    target = in_process(runtime.load(options.model))
     engine: Any = target.engine
-    contenders = dict(open_contenders(target, heads, options))
+    contenders: dict[str, Any] = dict(map(partial(open_server, runtime), options.vllm))
+    base = VLLM if contenders else PLAIN
+    contenders = contenders or dict(open_contenders(target, heads, options))
     tallies: dict[str, dict[str, Tally]] = {work: defaultdict(Tally) for work in options.works.split(",")}
     for work, by_name in tallies.items():
         cases = (case for record in records if (case := case_of(record, work, target, options)) is not None)
-        chosen = (case for case in cases if not options.new_text or has_new_text(case, contenders[PLAIN], options))
+        chosen = (case for case in cases if not options.new_text or has_new_text(case, target, options))
         for i, case in enumerate(islice(chosen, options.limit)):
             names = [*contenders]
             for name in names if i == 0 else ():
                 if head_of(name) is not None:  # a head looks at its target once, before it drafts the first time
-                    run(name, contenders[name], case, options, Tally())
+                    run(name, contenders[name], target, case, options, Tally())
             first = i % len(names)
             wanted = decode(target, NO_DRAFTS, case, options, Tally()) if options.law else None
-            for name in names[first:] + names[:first]:
-                ids = run(name, contenders[name], case, options, by_name[name])
-                if wanted is not None and name not in (PLAIN, *LOOKUP_TOKENS):
+            written = {
+                name: run(name, contenders[name], target, case, options, by_name[name])
+                for name in names[first:] + names[:first]
+            }
+            wanted = written.get(VLLM, wanted)
+            for name, ids in written.items():
+                if wanted is not None and name not in (base, *LOOKUP_TOKENS):
                     by_name[name].differs = (by_name[name].differs or 0) + (ids != wanted)
             print(f"{work}: edit {i + 1}", file=sys.stderr, flush=True)
     return {
@@ -161,7 +177,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             name: getattr(options, name) for name in ("limit", "tokens", "max_tokens", "temperature", "law", "new_text")
         },
         "works": {
-            work: {name: tally.row(by_name[PLAIN]) for name, tally in by_name.items() if tally.n_edits}
+            work: {name: tally.row(by_name[base]) for name, tally in by_name.items() if tally.n_edits}
             for work, by_name in tallies.items()
         },
     }
@@ -204,11 +220,10 @@ def beside(target: Target, name: str, folder: str, options: argparse.Namespace) 
     return replace(target, engine=engine, head=open_head(name, engine, model, Path(folder) if folder else None))
 
 
-def has_new_text(case: Case, plain: Target | PeerContender, options: argparse.Namespace) -> bool:
+def has_new_text(case: Case, target: Target, options: argparse.Namespace) -> bool:
     """Tell whether the target's own output is more than a part of the file."""
-    assert isinstance(plain, Target)
-    stream = plain.prompt_format.open_stream()
-    text = stream.push(decode(plain, NO_DRAFTS, case, options, Tally()))
+    stream = target.prompt_format.open_stream()
+    text = stream.push(decode(replace(target, learnt={}), COPIES, case, options, Tally()))
     return text.rstrip("\ufffd") not in case.job.original
 
 
@@ -224,13 +239,44 @@ def case_of(record: EditRecord, work: str, target: Target, options: argparse.Nam
     return case if len(case.prompt_ids) + options.tokens + 64 <= options.max_tokens else None
 
 
-def run(name: str, by: Target | PeerContender, case: Case, options: argparse.Namespace, tally: Tally) -> list[int]:
+def open_server(runtime: Runtime, told: str) -> tuple[str, Vllm]:
+    """Return the peer that `NAME=URL#PID` names, by its name.  Raises as `Vllm` does."""
+    name, _, address = told.partition("=")
+    url, _, pid = address.partition("#")
+    server = Vllm(name, url, runtime, options=RequestOptions(strategy="model", constrain="none"))
+    server.clock = partial(processor_s, int(pid))
+    return name, server
+
+
+def processor_s(pid: int) -> float:
+    """Return the seconds that processors have worked for a process and its children (Linux)."""
+    process = Path("/proc", str(pid))
+    fields = (process / "stat").read_text().rpartition(")")[2].split()
+    children = [child for task in process.glob("task/*/children") for child in task.read_text().split()]
+    own_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return own_s + sum(processor_s(int(child)) for child in children)
+
+
+def run(name: str, by: Any, target: Target, case: Case, options: argparse.Namespace, tally: Tally) -> list[int]:
     """Let one contender write, and count it.  Returns its output, as far as it is known."""
+    if isinstance(by, Vllm):
+        return ask(by, target, case, options, tally)
     if isinstance(by, Target):
         return decode(by, NO_DRAFTS if name == PLAIN else name, case, options, tally)
     sample = by.run([case], case.id, cap=options.tokens)
     count(tally, sample.n_tokens, sample.passes, sample.drafted, sample.accepted, sample.decode_s)
     return []
+
+
+def ask(server: Vllm, target: Target, case: Case, options: argparse.Namespace, tally: Tally) -> list[int]:
+    """Let a server write an edit; what comes with the first token is not counted.  Returns the output."""
+    before = server.count_drafts()
+    with open_decoding(case.job, replace(case.request, max_tokens=options.tokens), target, NO_DRAFTS) as decoding:
+        found, _ = server.write(target, decoding, case.job)
+    drafted, accepted = (n - m for n, m in zip(server.count_drafts(), before, strict=True))
+    n_tokens = len(found.ids) - 1  # vLLM writes one token with the prompt
+    count(tally, n_tokens, found.passes - 1, drafted, accepted, n_tokens / found.tok_s if found.tok_s else 0.0)
+    return found.ids
 
 
 def decode(target: Target, drafter: str, case: Case, options: argparse.Namespace, tally: Tally) -> list[int]:

@@ -305,8 +305,8 @@ def _add_run(add: Add) -> None:
     add("--drafters", type=_names, metavar="A,B", help=drafters_help)
     add("--no-plain", action="store_true", help="leave out the undrafted baseline, and speed-ups with it")
     peers_help = (
-        "hf-plain, hf-prompt-lookup, hf-prompt-lookup-128; vllm=URL, vllm-ngram=URL, vllm-suffix=URL, "
-        "vllm-merged-edit=URL"
+        "hf-plain, hf-prompt-lookup, hf-prompt-lookup-128; vllm=URL, vllm-ngram=URL, vllm-ngram-128=URL, "
+        "vllm-suffix=URL, vllm-merged-edit=URL"
     )
     add("--peers", type=_peer_urls, default={}, metavar="A,B=URL", help=peers_help)
     target_help = "embedded, a folder, a Hugging Face id, or replay:SHAPE"
@@ -367,6 +367,7 @@ def _add_lossless(add: Add) -> None:
     add("--temperature", type=float, default=0.8, metavar="T", help=temperature_help)
     add("--seed", type=int, default=0, metavar="N", help="of the order, and of the sampling")
     add("--stream", action="store_true", help="ask for streams")
+    add("--tell-edit", action="store_true", help="send each edit to our plug-in in vLLM, with drafts")
     add("--timeout", type=float, default=600.0, metavar="S", help="deadline of a request in seconds")
     add("--price-per-hour", type=float, metavar="P", help="of the server: also tell what a million tokens cost")
     add("--out", type=Path, metavar="FOLDER", help="folder for results.json and report.html")

@@ -7,9 +7,10 @@ The other loop gets prompt ids and limits and gives back output ids.  Always the
 from __future__ import annotations
 
 import json
+import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -142,6 +143,8 @@ OURS = "vllm-merged-edit"
 METHODS: Mapping[str, str | None] = {
     "vllm": None,
     "vllm-ngram": '{"method": "ngram", "num_speculative_tokens": 10, "prompt_lookup_max": 4}',
+    "vllm-ngram-128": '{"method": "ngram", "num_speculative_tokens": 128, "prompt_lookup_min": 7, '
+    '"prompt_lookup_max": 7}',
     "vllm-suffix": '{"method": "suffix", "num_speculative_tokens": 32}',
     OURS: '{"method": "custom_class", "model": "apply_service.engine.vllm.proposer.MergedEditProposer", '
     '"num_speculative_tokens": 127}',
@@ -171,6 +174,7 @@ class Vllm(Elsewhere):
             )
         super().__init__(name, runtime, options, is_drafted=METHODS[name] is not None)
         self._client = open_client(url, timeout_s=options.timeout_s)
+        self.clock: Callable[[], float] = time.perf_counter
         self.close = self._client.close
         try:
             with translated(url):
@@ -181,6 +185,13 @@ class Vllm(Elsewhere):
             raise Unreachable(f"{name}: {error.message}", value=url, remedy=start_line(name)) from error
 
     def _generate(self, target: Target, decoding: Decoding, job: EditJob) -> Generated:
+        generated, is_complete = self.write(target, decoding, job)
+        if not is_complete:
+            raise truncated(decoding, len(generated.ids))
+        return generated
+
+    def write(self, target: Target, decoding: Decoding, job: EditJob) -> tuple[Generated, bool]:
+        """Return what the server writes, timed by `clock`, and whether it came to its end.  Raises ApplyError."""
         body: dict[str, Any] = {
             "model": self._model,
             "prompt": list(decoding.prompt_ids),
@@ -196,23 +207,31 @@ class Vllm(Elsewhere):
             body["vllm_xargs"] = encode_edit(job, asked if asked == BegunChat.name else None)
         ids: list[int] = []
         puts: list[tuple[float, int]] = []
-        started = time.perf_counter()
+        started = self.clock()
         with translated(str(self._client.base_url)), self._client.stream("POST", "completions", json=body) as response:
             refuse_bad_status(response)
             for new_ids in _token_ids(response):
-                puts.append((time.perf_counter() - started, len(new_ids)))
+                puts.append((self.clock() - started, len(new_ids)))
                 ids += new_ids
         if not ids:
             raise Unreachable("vLLM sent no tokens", value=self.name, remedy="use a version with return_token_ids")
         ends = [i for i, token in enumerate(ids) if token in decoding.stop_ids]
         if decoding.find_stop is not None and (found := decoding.find_stop(ids)) is not None:
             ends.append(found)
-        if not ends:
-            raise truncated(decoding, len(ids))
-        ids = ids[: min(ends) + 1]
+        ids = ids[: min(ends, default=len(ids)) + 1]
         first_s, n_first = puts[0]
         after_s, n_after = puts[-1][0] - first_s, len(ids) - n_first
-        return Generated(ids, len(puts), first_s, n_after / after_s if n_after > 0 and after_s > 0 else None)
+        tok_s = n_after / after_s if n_after > 0 and after_s > 0 else None
+        return Generated(ids, len(puts), first_s, tok_s), bool(ends)
+
+    def count_drafts(self) -> tuple[int, int]:
+        """Return how many tokens the server has drafted since it started, and how many of these it accepted."""
+        text = self._client.get(self._client.base_url.copy_with(path="/metrics")).text
+        drafted, accepted = (
+            sum(float(n) for n in re.findall(rf"^vllm:spec_decode_num_{kind}_tokens_total\S* (\S+)$", text, re.M))
+            for kind in ("draft", "accepted")
+        )
+        return int(drafted), int(accepted)
 
 
 def _token_ids(response: httpx2.Response) -> Iterator[list[int]]:

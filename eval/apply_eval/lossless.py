@@ -15,12 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rapidfuzz.distance import Prefix
 
 from apply_eval.completions import CompletionServer, Reply, Step
-from apply_eval.datasets import chosen_records
+from apply_eval.datasets import EditRecord, chosen_records
 from apply_eval.errors import DataError
 from apply_eval.numbers import DASH, money, print_table, progress, seconds, share, times
 from apply_eval.provenance import provenance, shown_command
@@ -38,7 +39,12 @@ from apply_eval.statistics import (
     share_of,
 )
 from apply_eval.summary import cost_per_million
+from apply_service.engine.vllm.message import encode_edit
 from apply_service.errors import ApplyError, InvalidField, Unreachable
+from apply_service.pipeline import read_edit
+from apply_service.prompts.chat import Chat
+from apply_service.syntax.languages import detect_language
+from apply_service.types import ApplyRequest
 
 if TYPE_CHECKING:
     import argparse
@@ -54,7 +60,10 @@ MAX_LOST = 5
 """Requests in a row without an answer: the server is gone."""
 SHOWN_CHARS, MAX_ERROR_CHARS = 40, 200
 KIND, SCHEMA_VERSION = "lossless", 1
-ASKED = ("url", "plain", "on", "off", "endpoint", "temperature", "stream", "max_tokens", "price_per_hour")
+ASKED = (
+    *("url", "plain", "on", "off", "endpoint", "temperature", "stream", "max_tokens"),
+    *("price_per_hour", "tell_edit"),
+)
 """Options that a reader of the results must know."""
 
 Mode = Literal["greedy", "seeded"]
@@ -79,6 +88,8 @@ class Task(NamedTuple):
     kind: str
     text: str
     max_tokens: int
+    told: Mapping[str, Any] = MappingProxyType({})
+    """Fields of the drafted request alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +189,11 @@ def read_tasks(arguments: argparse.Namespace) -> tuple[list[Task], list[Path]]:
     DataError."""
     records, files = chosen_records(arguments.data, updates=arguments.updates, split=arguments.split)
     records = sorted(records, key=lambda record: len(record.before))[: arguments.limit]
+    told = told_edit if arguments.tell_edit else lambda _: {}
     edits = [
         # A token has more than two characters of code as a rule.
-        Task(record.id, "edit", edit_prompt(record.before, record.update), len(record.after) // 2 + 100)
-        for record in records
+        Task(one.id, "edit", edit_prompt(one.before, one.update), len(one.after) // 2 + 100, told(one))
+        for one in records
     ]
     try:
         lines = arguments.prompts.read_text(encoding="utf-8").split("\n")
@@ -195,6 +207,13 @@ def read_tasks(arguments: argparse.Namespace) -> tuple[list[Task], list[Path]]:
 def edit_prompt(original: str, update: str) -> str:
     """Return an edit as a message that a chat model understands, with the tags of apply models."""
     return f"{EDIT}\n\n<code>{original}</code>\n<update>{update}</update>"
+
+
+def told_edit(record: EditRecord) -> dict[str, Any]:
+    """Return the edit as our plug-in in vLLM is told of it."""
+    request = ApplyRequest(original=record.before, update=record.update, path=record.path)
+    job = read_edit(request, detect_language(name=None, path=record.path))
+    return {"vllm_xargs": encode_edit(job, Chat.name)}
 
 
 def open_servers(arguments: argparse.Namespace) -> tuple[CompletionServer, CompletionServer]:
@@ -258,7 +277,7 @@ class Asking:
         return greedy if mode == "greedy" else greedy | {"temperature": self._temperature, "seed": self._seed + number}
 
     def _ask(self, way: Way, task: Task, fields: Mapping[str, Any]) -> Reply:
-        reply = self._servers[way].ask(task.text, **fields)
+        reply = self._servers[way].ask(task.text, **fields, **(task.told if way == "drafts" else {}))
         self._n_lost = self._n_lost + 1 if isinstance(reply.error, MISSING_OVER_HTTP) else 0
         if self._n_lost == MAX_LOST:
             message = f"{MAX_LOST} requests in a row had no answer, the last one: {reply.error}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from benchmarks.decoding.drafters import COPIES, PLAIN, WORKS, main
 from tests.engine.test_heads import save_eagle
 from tests.engine.tiny_models import save_tiny
+from tests.eval.stub_server import Asked, Reply, stub_server
+from tests.eval.test_decoders import events
 from tests.training.edits import make_edits
 
 
@@ -41,3 +45,28 @@ def test_every_kind_of_work_is_asked_for(options: list[str], tmp_path: Path) -> 
     works = json.loads((tmp_path / "out.json").read_text())["works"]
     assert list(works) == list(WORKS)
     assert all(set(rows) == {PLAIN, COPIES} for rows in works.values())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processor time of another process is read from /proc")
+def test_servers_of_vllm_take_part(options: list[str], tmp_path: Path) -> None:
+    counts, sizes = iter([(0, 0), (9, 3)]), iter([3, 1])
+
+    def reply(asked: Asked) -> Reply:
+        if asked.path == "/metrics":
+            parts = zip(("draft", "accepted"), next(counts, (0, 0)), strict=True)
+            text = "".join(f'vllm:spec_decode_num_{kind}_tokens_total{{engine="0"}} {n}.0\n' for kind, n in parts)
+            return Reply(text, type="text/plain")
+        if asked.path == "/v1/models":
+            return Reply({"data": [{"id": "m"}]})
+        sum(range(3_000_000))  # some ticks of the processor's clock
+        return Reply(events([5, 6, 7, 8, 9, 10, 11], size=next(sizes)), type="text/event-stream")
+
+    with stub_server(reply) as stub:
+        servers = [f"{name}={stub.url}#{os.getpid()}" for name in ("vllm-ngram-128", "vllm")]
+        told = [part for server in servers for part in ("--vllm", server)]
+        assert main([*options, *told, "--works", "lazy", "--out", str(tmp_path / "out.json")]) == 0
+    rows = json.loads((tmp_path / "out.json").read_text())["works"]["lazy"]
+    assert list(rows) == ["vllm-ngram-128", "vllm"]
+    assert (rows["vllm"]["tokens_per_pass"], rows["vllm"]["differs"]) == (1, None)
+    assert (rows["vllm-ngram-128"]["tokens_per_pass"], rows["vllm-ngram-128"]["differs"]) == (3, 0)
+    assert rows["vllm-ngram-128"]["acceptance"] == round(3 / 9, 4)

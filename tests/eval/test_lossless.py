@@ -19,6 +19,7 @@ from apply_eval.completions import Step
 from apply_eval.datasets import write_records
 from apply_eval.lossless import Comparison, Place, Task, Way, judge, with_token
 from apply_service.build import build_runtime, open_service
+from apply_service.engine.vllm.message import decode_edit
 from apply_service.settings import Settings
 from tests.eval.rows import record
 from tests.eval.stub_server import Asked, Reply, stub_server
@@ -146,6 +147,18 @@ def test_two_servers(tmp_path: Path) -> None:
 
 
 # -- servers with a fault ----------------------------------------------------------------------------------------------
+def test_our_plug_in_is_told_of_edits_with_drafts_alone(tmp_path: Path) -> None:
+    told: list[bool] = []
+    drafts = Speculator(fails=lambda body, _: told.append(decode_edit(body.get("vllm_xargs")) is not None))
+    plain = Speculator(flips=lambda body, _: "vllm_xargs" in body)
+    with stub_server(plain) as stub:
+        code, results = ask(
+            drafts, tmp_path, "--plain", stub.url, "--tell-edit", "--temperature", "0", switch=(), limit=3
+        )
+    assert (code, words(results)) == (0, ["same"])
+    assert told == [False, *[True] * 3, *[False] * 3]  # the first request warms up
+
+
 def test_a_flip_now_and_then_is_caught_by_its_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, results = ask(Speculator(flips=lambda body, rng: is_drafted(body) and rng.random() < 0.3), tmp_path)
     assert (code, words(results)) == (1, ["changed", "changed"])
