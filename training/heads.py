@@ -216,9 +216,11 @@ class HeadTrainer(PieceTrainer):
         super().__init__(network, network.head.parameters(), run, steps=steps, lr=lr)
         self.network = network
 
+    def step(self, batch: Batch) -> float:
+        return super().step(with_prompts(batch))
+
     def parts(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
-        for ids, weights in texts_of(batch):
-            text = (ids, np.where(weights == 0, np.float32(PROMPT), weights))
+        for text in texts_of(batch):
             losses = [
                 DEPTH_SHARE**depth * (F.cross_entropy(one.logits, one.wanted, reduction="none") * one.weights).sum()
                 for depth, one in enumerate(self.learn(text))
@@ -232,6 +234,13 @@ class HeadTrainer(PieceTrainer):
         with torch.autocast(network.device, torch.bfloat16, enabled=network.is_narrow):
             for one in network.learn(ids, weights):
                 yield one._replace(logits=one.logits.float())
+
+
+def with_prompts(batch: Batch) -> Batch:
+    """Give weights to the tokens of prompts: all that have none, up to the last token of a row that has one."""
+    is_read = np.flip(np.maximum.accumulate(np.flip(batch.weights, 1), 1), 1) > 0
+    weights = np.where(is_read & (batch.weights == 0), np.float32(PROMPT), batch.weights)
+    return batch._replace(weights=weights)
 
 
 def texts_of(batch: Batch) -> list[tuple[Array, Array]]:

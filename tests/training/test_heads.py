@@ -24,9 +24,9 @@ from tests.decoding.alone import decode_alone
 from tests.engine.test_heads import PROMPT
 from tests.engine.tiny_models import save_tiny
 from training import train_gpu
-from training.batch import Array
+from training.batch import Array, Batch, Place
 from training.finetune import digest_of_tokenizer
-from training.heads import KINDS, LearningHead, frequent_ids, main
+from training.heads import KINDS, LearningHead, frequent_ids, main, with_prompts
 from training.recorded import Recorded
 
 
@@ -129,3 +129,12 @@ def test_a_draft_vocabulary_has_the_frequent_tokens(prepared: Path) -> None:
     assert some == sorted(some)
     assert set(some) < set(range(100, 112))
     assert set(some) < set(more) == set(range(512))
+
+
+def test_prompts_teach_half_and_padding_does_not() -> None:
+    weights = np.array([[0, 0, 1, 0, 2, 0], [0, 0.1, 0, 0, 0, 1]], np.float32)
+    batch = Batch(weights.astype(np.int64), weights.astype(np.int64), weights, Place())
+    assert with_prompts(batch).weights.tolist() == [
+        [0.5, 0.5, 1, 0.5, 2, 0],
+        [0.5, np.float32(0.1), 0.5, 0.5, 0.5, 1],
+    ]
