@@ -104,7 +104,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.decoding.drafters", description=__doc__)
     parser.add_argument("--model", required=True, help="folder of the target, or `embedded`")
     parser.add_argument("--draft-model", help="folder of a smaller model with the same tokenizer")
-    parser.add_argument("--head", action="append", default=[], help="NAME, or NAME=FOLDER for one with its own files")
+    text = "NAME, or NAME=FOLDER for one with its own files; `p-eagle` is the parallel form of `eagle3`"
+    parser.add_argument("--head", action="append", default=[], help=text)
     parser.add_argument("--drafters", help="these names alone, separated by commas; default: all, and behind " + COPIES)
     parser.add_argument("--data", type=Path, default=OWN_EDITS, help="edits; default: this project's own")
     parser.add_argument("--works", default=",".join(WORKS))
@@ -130,7 +131,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     records, files = chosen_records(options.data, updates=None, split=None)
     random.Random(options.seed).shuffle(records)
     heads = dict(head.partition("=")[::2] for head in options.head)
-    if unknown := heads.keys() - HEADS:
+    if unknown := set(map(drafter_of, heads)) - HEADS.keys():
         raise UnsupportedParameter("no such head", value=sorted(unknown), limit=list(HEADS), remedy="name one of these")
     settings = Settings(
         model=options.model,
@@ -153,7 +154,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         for i, case in enumerate(islice(chosen, options.limit)):
             names = [*contenders]
             for name in names if i == 0 else ():
-                if head_of(name) is not None:  # a head looks at its target once, before it drafts the first time
+                if head_of(drafter_of(name)) is not None:  # a head may look at its target before its first draft
                     run(name, contenders[name], target, case, options, Tally())
             first = i % len(names)
             wanted = decode(target, NO_DRAFTS, case, options, Tally()) if options.law else None
@@ -195,11 +196,19 @@ def open_contenders(
         )
     with_heads = {name: beside(target, name, folder, options) for name, folder in heads.items()}
     names = [name for name in drafter_names(has_draft_model=options.draft_model is not None) if name != NO_DRAFTS]
-    names += [name for head in heads for name in drafter_names(has_draft_model=False, head=head) if head_of(name)]
+    for head in heads:
+        kind = drafter_of(head)
+        known = drafter_names(has_draft_model=False, head=kind)
+        names += [name.replace(kind, head) for name in known if head_of(name)]
     chosen = [name for name in dict.fromkeys(names) if "+" not in name or name.startswith(COPIES)]
     for name in chosen if options.drafters is None else options.drafters.split(","):
-        head = head_of(name)
+        head = next((part for part in name.split("+") if part in with_heads), None)
         yield name, replace(target if head is None else with_heads[head], learnt={})
+
+
+def drafter_of(name: str) -> str:
+    """Return the registry's name of a contender: P-EAGLE's heads are a form of `eagle3`."""
+    return name.replace("p-eagle", "eagle3")
 
 
 def beside(target: Target, name: str, folder: str, options: argparse.Namespace) -> Target:
@@ -217,7 +226,8 @@ def beside(target: Target, name: str, folder: str, options: argparse.Namespace) 
         cuda_graphs="on" if old.has_graphs else "off",
     )
     model = embedded_directory() if options.model == EMBEDDED else Path(options.model)
-    return replace(target, engine=engine, head=open_head(name, engine, model, Path(folder) if folder else None))
+    head = open_head(drafter_of(name), engine, model, Path(folder) if folder else None)
+    return replace(target, engine=engine, head=head)
 
 
 def has_new_text(case: Case, target: Target, options: argparse.Namespace) -> bool:
@@ -262,7 +272,7 @@ def run(name: str, by: Any, target: Target, case: Case, options: argparse.Namesp
     if isinstance(by, Vllm):
         return ask(by, target, case, options, tally)
     if isinstance(by, Target):
-        return decode(by, NO_DRAFTS if name == PLAIN else name, case, options, tally)
+        return decode(by, NO_DRAFTS if name == PLAIN else drafter_of(name), case, options, tally)
     sample = by.run([case], case.id, cap=options.tokens)
     count(tally, sample.n_tokens, sample.passes, sample.drafted, sample.accepted, sample.decode_s)
     return []

@@ -22,17 +22,20 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("drafters")
     model, (edit,) = save_tiny(folder / "model"), make_edits(1)
     save_eagle(folder / "eagle3")
+    save_eagle(folder / "p-eagle", is_parallel=True)
     row = {"id": "e", "before": edit.before, "after": edit.after, "update": edit.after, "subject": "Change it."}
     (folder / "edits.jsonl").write_text(json.dumps(row) + "\n")
     found = ["--model", str(model), "--draft-model", str(model), "--data", str(folder / "edits.jsonl"), "--law"]
-    return [*found, "--head", f"eagle3={folder / 'eagle3'}", "--tokens", "12", "--temperature", "0.4"]
+    heads = [part for name in ("eagle3", "p-eagle") for part in ("--head", f"{name}={folder / name}")]
+    return [*found, *heads, "--tokens", "12", "--temperature", "0.4"]
 
 
 def test_every_drafter_keeps_the_law(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*options, "--works", "lazy", "--out", str(tmp_path / "out.json")]) == 0
     ((work, rows),) = json.loads((tmp_path / "out.json").read_text())["works"].items()
     assert work == "lazy"
-    assert {PLAIN, "suffix", "draft_model", "eagle3", f"{COPIES}+eagle3", f"{COPIES}+lookahead"} <= set(rows)
+    assert {PLAIN, "suffix", "draft_model", f"{COPIES}+lookahead"} <= set(rows)
+    assert {"eagle3", "p-eagle", f"{COPIES}+eagle3", f"{COPIES}+p-eagle"} <= set(rows)
     assert rows[PLAIN]["tokens_per_pass"] == rows[PLAIN]["times_plain"] == 1
     for name, row in rows.items():
         assert row["n_edits"] == 1
