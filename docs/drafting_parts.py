@@ -22,6 +22,16 @@ def drafters() -> str:
     return "\n".join(_tables(result) for result in found)
 
 
+def heads() -> str:
+    """Write what each head of `training.heads` had learnt after how many tokens, a row for each of its scores."""
+    rows = []
+    for path in sorted(RESULTS.glob("heads-*.jsonl")):
+        for score in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            shares = (f"{score[f'right_{depth}']:.1%}" for depth in range(3))
+            rows.append((f"`{path.stem.removeprefix('heads-')}`", f"{score['tokens']:,}", *shares))
+    return table(("head", "tokens learnt", "first token right", "second, if the first was", "third"), rows)
+
+
 def _tables(result: Mapping[str, Any]) -> str:
     about, options = result["provenance"], result["options"]
     parts = []
@@ -48,4 +58,4 @@ def _row(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"`{name}`", "" if share is None else f"{share:.0%}", *("" if v is None else number(v) for v in values))
 
 
-DRAFTING_PARTS: Mapping[str, Callable[[], str]] = {"drafters": drafters}
+DRAFTING_PARTS: Mapping[str, Callable[[], str]] = {"drafters": drafters, "heads": heads}
