@@ -196,10 +196,10 @@ def open_contenders(
         )
     with_heads = {name: beside(target, name, folder, options) for name, folder in heads.items()}
     names = [name for name in drafter_names(has_draft_model=options.draft_model is not None) if name != NO_DRAFTS]
-    for head in heads:
-        kind = drafter_of(head)
+    for label in heads:
+        kind = drafter_of(label)
         known = drafter_names(has_draft_model=False, head=kind)
-        names += [name.replace(kind, head) for name in known if head_of(name)]
+        names += [name.replace(kind, label) for name in known if head_of(name)]
     chosen = [name for name in dict.fromkeys(names) if "+" not in name or name.startswith(COPIES)]
     for name in chosen if options.drafters is None else options.drafters.split(","):
         head = next((part for part in name.split("+") if part in with_heads), None)
