@@ -196,13 +196,22 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     else:
         loaded = _load(source, settings, head_of(settings.drafter) if name == settings.model else None)
         engine, directory, record, head = loaded.engine, loaded.directory, loaded.record, loaded.head
+    open_draft_engine = None
     if draft_model is not None:
+        open_draft_engine = partial(_draft_engine, engine, directory, draft_model)
         draft_model()  # else the first edit would load it, without the report of the start
+        if name == settings.model and "draft_model" in settings.drafter.split("+"):
+            try:
+                open_draft_engine()  # else every edit would be refused
+            except UnsupportedParameter as error:
+                raise ModelNotLoadable(
+                    error.message, value=error.value, limit=error.limit, remedy=error.remedy
+                ) from error
     return Target(
         name,
         engine,
         open_prompt_format(str(directory)),
-        open_draft_engine=None if draft_model is None else partial(_draft_engine, engine, directory, draft_model),
+        open_draft_engine=open_draft_engine,
         calibration=record.calibration,
         windows=record.windows,
         head=head,

@@ -109,7 +109,8 @@ class EditOptions(RequestModel):
     )
     strategy: Strategy = Field("auto", description="Who decides: `exact` the program, `model` the target.")
     drafter: str | None = Field(
-        None, description="Drafter by name, or two as `merged_edit+suffix`. Changes the speed, never the answer."
+        None,
+        description="Drafter by name, or up to three as `merged_edit+suffix`. Changes the speed, never the answer.",
     )
     constrain: Literal["sources", "none"] | None = Field(
         None,

@@ -118,6 +118,8 @@ def run(arguments: Namespace, _: object) -> int:
         InvalidField: the engine has no such drafter, or the drafter needs files that `--draft` does not name.
         UnknownModel: the model's name is malformed.
     """
+    if arguments.context is not None and arguments.context < 1:
+        raise InvalidField("--context is a number of tokens, at least 1.", remedy="Correct it, or leave it out.")
     lines = LINES[arguments.name]
     drafter = arguments.by_drafter or next(iter(lines))
     if drafter not in lines:
@@ -130,9 +132,12 @@ def run(arguments: Namespace, _: object) -> int:
              for word in (*STARTS[arguments.name], *line.options)]  # fmt: skip
     command = " ".join([*([line.variables] if line.variables else []), shlex.join(words)])
     file = line.file.replace(DRAFT, names[DRAFT])
-    model = arguments.of_model
-    folder = hub.find(model) if hub.is_hub_name(model) else Path(model)
-    memory = None if folder is None or not folder.exists() else memory_of(folder, arguments.context)
+    folder = _folder(arguments.of_model)
+    if arguments.name == "llama.cpp" and folder is not None and folder.is_dir():
+        remedy = "Make a GGUF file of it with llama.cpp's convert_hf_to_gguf.py, or name another engine."
+        raise InvalidField("llama.cpp reads GGUF files alone, and this is a folder.", remedy=remedy)
+    draft = _folder(arguments.draft) if line.needs_draft else None
+    memory = None if folder is None else memory_of(folder, arguments.context, draft=draft)
     if arguments.json:
         told = {"command": command, "file": file, "is_run": line.is_run, "memory": memory}
         write_json(told | {"engine": arguments.name, "drafter": drafter})
@@ -152,11 +157,20 @@ def run(arguments: Namespace, _: object) -> int:
     return OK
 
 
-def memory_of(path: Path, context: int | None = None) -> dict[str, float | int | None] | None:
+def _folder(model: str) -> Path | None:
+    """Return where a model lies, by its name; None if it is not here."""
+    folder = hub.find(model) if hub.is_hub_name(model) else Path(model)
+    return folder if folder is not None and folder.exists() else None
+
+
+def memory_of(
+    path: Path, context: int | None = None, *, draft: Path | None = None
+) -> dict[str, float | int | None] | None:
     """Return the bytes that a model takes: its files, the keys and values of one sequence, and the smallest card.
 
-    The bytes of keys and values are None for a GGUF file, which is not opened, and for models that do not state their
-    shape.  The result is None if there are no weights.
+    `draft` is a draft model or head that is loaded beside it: its bytes are added.  The bytes of keys and values are
+    None for a GGUF file, which is not opened, and for models that do not state their shape.  The result is None if
+    there are no weights.
     """
     files = [path] if path.is_file() else [*path.glob("*.safetensors")] or [*path.glob("*.gguf")]
     weights = sum(file.stat().st_size for file in files)
@@ -170,6 +184,9 @@ def memory_of(path: Path, context: int | None = None) -> dict[str, float | int |
     n_tokens = context or min(config.get("max_position_embeddings", CONTEXT_TOKENS), CONTEXT_TOKENS)
     slot = _slot_bytes(config)
     cache = None if slot is None else slot * n_tokens
+    if draft is not None and (more := memory_of(draft, n_tokens)) is not None:
+        weights += int(more["weights"] or 0)
+        cache = None if cache is None else cache + int(more["kv_cache"] or 0)
     needed = (weights + (cache or 0)) * ROOM
     card = next((gib for gib in CARDS_GIB if needed <= gib * 2**30), None)
     return {"weights": weights, "kv_cache": cache, "context": n_tokens, "smallest_card_gib": card}

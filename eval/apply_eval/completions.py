@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -77,6 +78,12 @@ class CompletionServer:
         except ApplyError:  # not every server has a list
             pass
         self.model = model or next(iter(self.owners), None)
+
+    def with_fields(self, extra: Mapping[str, Any] | None) -> CompletionServer:
+        """Return the same server, asked with these `extra` fields over the same connection, so that times compare."""
+        found = copy(self)
+        found._extra = dict(extra or {})
+        return found
 
     def ask(self, prompt: str, **fields: Any) -> Reply:
         """Send a prompt and read the answer.  A failure is a reply as well."""

@@ -238,10 +238,10 @@ def open_servers(arguments: argparse.Namespace) -> tuple[CompletionServer, Compl
         "is_streamed": arguments.stream,
         "timeout_s": arguments.timeout,
     }
-    return (
-        CompletionServer(arguments.url, extra=on, **same),
-        CompletionServer(arguments.plain or arguments.url, extra=off, **same),
-    )
+    drafts = CompletionServer(arguments.url, extra=on, **same)
+    if arguments.plain in (None, arguments.url):
+        return drafts, drafts.with_fields(off)
+    return drafts, CompletionServer(arguments.plain, extra=off, **same)
 
 
 # -- asking ------------------------------------------------------------------------------------------------------------
@@ -530,8 +530,12 @@ def table_of(results: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 def print_verdicts(results: Mapping[str, Any]) -> None:
     """Print a sentence for each mode and kind of prompt, the counts, and the notes."""
     print_table(("", *HEADINGS), table_of(results))
-    for verdict in results["verdicts"].values():
+    for mode, verdict in results["verdicts"].items():
         print(verdict["sentence"])
+        places = [(row["id"], row["place"]) for row in results["rows"] if row["mode"] == mode and "place" in row]
+        for name, place in places[:1]:
+            words = f"plain goes on with {place['plain']!r}, drafts with {place['drafts']!r}"
+            print(f"{mode}: the first of {len(places)} differences: {name}, character {place['at']}: {words}")
     for figures in results["pays"].values():
         print(figures["sentence"])
     for note in notes(results):

@@ -56,6 +56,21 @@ def test_memory_is_files_keys_and_values(tmp_path: Path) -> None:
     assert told["kv_cache"] == 2 * 2 * 2 * 16 * 2 * 10
 
 
+def test_memory_has_the_draft_model_in_it(tmp_path: Path, capsysbinary: Captured) -> None:
+    (tmp_path / "model.safetensors").write_bytes(bytes(1000))
+    words = ["engine", "vllm", "--model", str(tmp_path), "--draft", str(tmp_path), "--json", "--drafter"]
+    for drafter, n_bytes in (("draft_model", 2000), ("suffix", 1000)):
+        assert main([*words, drafter]) == 0
+        assert json.loads(capsysbinary.readouterr().out)["memory"]["weights"] == n_bytes
+
+
+def test_what_an_engine_cannot_run_is_refused(tmp_path: Path, capsysbinary: Captured) -> None:
+    assert main(["engine", "llama.cpp", "--model", str(tmp_path)]) == 2
+    assert b"GGUF" in capsysbinary.readouterr().err
+    assert main(["engine", "vllm", "--model", "m", "--context", "0"]) == 2
+    assert b"--context" in capsysbinary.readouterr().err
+
+
 @pytest.mark.parametrize("config", ["{", "[]", '{"num_attention_heads": 4, "num_hidden_layers": 2}'])
 def test_what_a_folder_does_not_tell_is_not_claimed(tmp_path: Path, config: str) -> None:
     (tmp_path / "config.json").write_text(config)

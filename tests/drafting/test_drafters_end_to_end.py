@@ -10,7 +10,7 @@ import pytest
 
 from apply_service.build import build_runtime
 from apply_service.drafting.drafter import drafter_names
-from apply_service.errors import SettingsError, UnknownDrafter, UnknownModel, UnsupportedParameter
+from apply_service.errors import ModelNotLoadable, SettingsError, UnknownDrafter, UnknownModel, UnsupportedParameter
 from apply_service.pipeline import apply, read_edit
 from apply_service.registry import COPY_DRAFTERS
 from apply_service.settings import Settings
@@ -72,6 +72,13 @@ def test_a_draft_model_of_another_family_is_refused_before_any_pass(tmp_path: Pa
     assert caught.value.value == str(tmp_path)
     assert "draft_model" in caught.value.remedy
     assert apply(replace(REQUEST, drafter="merged_edit", max_tokens=None), other).drafter == "merged_edit"
+
+
+def test_a_model_does_not_start_where_its_default_drafter_could_not_draft(tmp_path: Path) -> None:
+    settings = Settings(draft_model=str(save_tiny(tmp_path)), drafter="merged_edit+draft_model")
+    with pytest.raises(ModelNotLoadable, match="tokenizer") as caught:
+        build_runtime(settings).load("embedded")
+    assert caught.value.value == str(tmp_path)
 
 
 def test_a_draft_model_with_the_targets_tokenizer_drafts(tmp_path: Path) -> None:

@@ -139,11 +139,22 @@ def test_a_server_without_a_fault(tmp_path: Path, options: tuple[str, ...]) -> N
     assert not any("text" in row["plain"] for row in results["rows"]), "texts are kept where they differ"
 
 
-def test_two_servers(tmp_path: Path) -> None:
+def test_one_server_is_asked_over_one_connection(tmp_path: Path) -> None:
+    write_records(tmp_path / "d.jsonl", [record("a")])
+    data = ("--data", str(tmp_path / "d.jsonl"), "--limit", "1", "--out", str(tmp_path))
+    with stub_server(Speculator()) as stub:
+        assert main(["lossless", stub.url, "--on", '{"speculative": true}', *data]) == 0
+        assert [asked.path for asked in stub.asked].count("/v1/models") == 1
+
+
+def test_two_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with stub_server(Speculator()) as plain:
         code, results = ask(Speculator(flips=lambda body, rng: True), tmp_path, switch=("--plain", plain.url))
         assert {asked.body["temperature"] for asked in plain.asked if asked.body} == {0, 0.8}
     assert (code, words(results)) == (1, ["changed", "changed"])
+    row = next(row for row in results["rows"] if row["mode"] == "greedy")
+    at = f"{row['id']}, character {row['place']['at']}: plain goes on with {row['place']['plain']!r}"
+    assert f"greedy: the first of 24 differences: {at}" in capsys.readouterr().out
 
 
 # -- servers with a fault ----------------------------------------------------------------------------------------------

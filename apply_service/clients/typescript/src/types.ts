@@ -29,7 +29,7 @@ export interface NativeRequest {
   conflicts?: "error" | "markers";
   /** Who decides: `exact` the program, `model` the target. */
   strategy?: "auto" | "model" | "exact";
-  /** Drafter by name, or two as `merged_edit+suffix`. Changes the speed, never the answer. */
+  /** Drafter by name, or up to three as `merged_edit+suffix`. Changes the speed, never the answer. */
   drafter?: string | null;
   /** `sources`: every line that the target writes is one of the original or of the update. */
   constrain?: "sources" | "none" | null;
