@@ -115,27 +115,18 @@ def run(arguments: Namespace, _: object) -> int:
     """Run `engine` and return the exit code.
 
     Raises:
-        InvalidField: the engine has no such drafter, or the drafter needs files that `--draft` does not name.
+        InvalidField: the engine has no such drafter or can't read the model's files, the drafter needs files that
+            `--draft` does not name, or `--context` is no number of tokens.
         UnknownModel: the model's name is malformed.
     """
-    if arguments.context is not None and arguments.context < 1:
-        raise InvalidField("--context is a number of tokens, at least 1.", remedy="Correct it, or leave it out.")
-    lines = LINES[arguments.name]
-    drafter = arguments.by_drafter or next(iter(lines))
-    if drafter not in lines:
-        raise InvalidField(f"There is no drafter {drafter} for {arguments.name}.", remedy=f"It has {', '.join(lines)}.")
-    line = lines[drafter]
-    if line.needs_draft and arguments.draft is None:
-        raise InvalidField(f"{drafter} needs a model or head of its own.", remedy="Name its folder: --draft FOLDER.")
+    drafter = arguments.by_drafter or next(iter(LINES[arguments.name]))
+    folder = _folder(arguments.of_model)
+    line = _checked_line(arguments, drafter, folder)
     names = {"MODEL": arguments.of_model, DRAFT: arguments.draft or DRAFT}
     words = [names.get(word, word.replace(f'"{DRAFT}"', json.dumps(names[DRAFT])))
              for word in (*STARTS[arguments.name], *line.options)]  # fmt: skip
     command = " ".join([*([line.variables] if line.variables else []), shlex.join(words)])
     file = line.file.replace(DRAFT, names[DRAFT])
-    folder = _folder(arguments.of_model)
-    if arguments.name == "llama.cpp" and folder is not None and folder.is_dir():
-        remedy = "Make a GGUF file of it with llama.cpp's convert_hf_to_gguf.py, or name another engine."
-        raise InvalidField("llama.cpp reads GGUF files alone, and this is a folder.", remedy=remedy)
     draft = _folder(arguments.draft) if line.needs_draft else None
     memory = None if folder is None else memory_of(folder, arguments.context, draft=draft)
     if arguments.json:
@@ -155,6 +146,21 @@ def run(arguments: Namespace, _: object) -> int:
     if line.note:
         write_note(line.note)
     return OK
+
+
+def _checked_line(arguments: Namespace, drafter: str, folder: Path | None) -> Line:
+    """Return the line of a drafter for a model in `folder`.  Raises InvalidField, as `run` does."""
+    lines = LINES[arguments.name]
+    if drafter not in lines:
+        raise InvalidField(f"There is no drafter {drafter} for {arguments.name}.", remedy=f"It has {', '.join(lines)}.")
+    if lines[drafter].needs_draft and arguments.draft is None:
+        raise InvalidField(f"{drafter} needs a model or head of its own.", remedy="Name its folder: --draft FOLDER.")
+    if arguments.context is not None and arguments.context < 1:
+        raise InvalidField("--context is a number of tokens, at least 1.", remedy="Correct it, or leave it out.")
+    if arguments.name == "llama.cpp" and folder is not None and folder.is_dir():
+        remedy = "Make a GGUF file of it with llama.cpp's convert_hf_to_gguf.py, or name another engine."
+        raise InvalidField("llama.cpp reads GGUF files alone, and this is a folder.", remedy=remedy)
+    return lines[drafter]
 
 
 def _folder(model: str) -> Path | None:
