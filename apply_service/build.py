@@ -102,11 +102,7 @@ def build_runtime(settings: Settings) -> Runtime:
         check_drafter(settings.drafter, has_draft_model=has_draft_model, head=head)
     except RequestError as error:
         raise SettingsError(error.message, value=error.value, limit=error.limit, remedy=error.remedy) from error
-    draft_model: Callable[[], LoadedModel] | None = None
-    if settings.draft_model is not None:  # no prefix cache, because its sessions belong to no request
-        draft_model = cache(
-            partial(_load, settings.draft_model, replace(settings, prefix_cache_mb=0, adapter=None), None)
-        )
+    draft_model = None if settings.draft_model is None else cache(partial(_load_draft_model, settings))
     targets: dict[str, Decider] = {}
     lock = threading.Lock()
 
@@ -200,13 +196,8 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     if draft_model is not None:
         open_draft_engine = partial(_draft_engine, engine, directory, draft_model)
         draft_model()  # else the first edit would load it, without the report of the start
-        if name == settings.model and "draft_model" in settings.drafter.split("+"):
-            try:
-                open_draft_engine()  # else every edit would be refused
-            except UnsupportedParameter as error:
-                raise ModelNotLoadable(
-                    error.message, value=error.value, limit=error.limit, remedy=error.remedy
-                ) from error
+        if name == settings.model:
+            _check_default_drafter(settings, open_draft_engine)
     return Target(
         name,
         engine,
@@ -274,12 +265,30 @@ def load_anew(name: str, settings: Settings) -> LoadedModel:
 
     loaded = _load(_source(name, settings), settings, head_of(settings.drafter), is_fresh=True)
     open_prompt_format(str(loaded.directory))
+    if settings.draft_model is not None:
+        load = partial(_load_draft_model, settings)
+        _check_default_drafter(settings, partial(_draft_engine, loaded.engine, loaded.directory, load))
     return loaded
 
 
 def _source(name: str, settings: Settings) -> str:
     """Return the folder, id or server-side name of a model, by its name in the settings."""
     return settings.model_sources.get(name, name)
+
+
+def _load_draft_model(settings: Settings) -> LoadedModel:
+    """Return the draft model, without a prefix cache, because its sessions belong to no request."""
+    assert settings.draft_model is not None
+    return _load(settings.draft_model, replace(settings, prefix_cache_mb=0, adapter=None), None)
+
+
+def _check_default_drafter(settings: Settings, open_draft_engine: Callable[[], DraftEngine]) -> None:
+    """Raise ModelNotLoadable if the default drafter is a draft model that can't draft: every edit would be refused."""
+    if "draft_model" in settings.drafter.split("+"):
+        try:
+            open_draft_engine()
+        except UnsupportedParameter as error:
+            raise ModelNotLoadable(error.message, value=error.value, limit=error.limit, remedy=error.remedy) from error
 
 
 def _draft_engine(target: Any, directory: Path, draft_model: Callable[[], LoadedModel]) -> DraftEngine:

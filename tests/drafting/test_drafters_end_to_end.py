@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from apply_service.build import build_runtime
+from apply_service.build import build_runtime, load_anew
 from apply_service.drafting.drafter import drafter_names
 from apply_service.errors import ModelNotLoadable, SettingsError, UnknownDrafter, UnknownModel, UnsupportedParameter
+from apply_service.models import embedded_directory
 from apply_service.pipeline import apply, read_edit
 from apply_service.registry import COPY_DRAFTERS
 from apply_service.settings import Settings
@@ -79,6 +80,9 @@ def test_a_model_does_not_start_where_its_default_drafter_could_not_draft(tmp_pa
     with pytest.raises(ModelNotLoadable, match="tokenizer") as caught:
         build_runtime(settings).load("embedded")
     assert caught.value.value == str(tmp_path)
+    embedded = str(embedded_directory())
+    with pytest.raises(ModelNotLoadable, match="tokenizer"):
+        load_anew(str(tmp_path), replace(settings, model=str(tmp_path), draft_model=embedded))
 
 
 def test_a_draft_model_with_the_targets_tokenizer_drafts(tmp_path: Path) -> None:

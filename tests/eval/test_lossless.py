@@ -139,7 +139,7 @@ def test_a_server_without_a_fault(tmp_path: Path, options: tuple[str, ...]) -> N
     assert not any("text" in row["plain"] for row in results["rows"]), "texts are kept where they differ"
 
 
-def test_one_server_is_asked_over_one_connection(tmp_path: Path) -> None:
+def test_one_server_is_opened_once(tmp_path: Path) -> None:
     write_records(tmp_path / "d.jsonl", [record("a")])
     data = ("--data", str(tmp_path / "d.jsonl"), "--limit", "1", "--out", str(tmp_path))
     with stub_server(Speculator()) as stub:
